@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.cli.explanation_tables import format_amount, gang_parts, pod_parts
+from mooring.cli.explanation_tables import gang_parts, optional_amount, pod_parts
 from mooring.cli.output import plain
 from mooring.controllers.gang_explanation import GangExplanation, Room
 from mooring.observe.explanation import (
@@ -157,4 +157,4 @@ def test_a_gang_shows_its_gate_and_the_missing_resources() -> None:
     [("cpu", 1500, "1500m"), ("memory", 2 << 30, "2Gi"), ("gpu", 3, "3"), ("x", None, "-")],
 )
 def test_amounts_are_quantities(resource: str, amount: int | None, shown: str) -> None:
-    assert format_amount(resource, amount) == shown
+    assert optional_amount(resource, amount) == shown

@@ -1,10 +1,16 @@
 """Nodes: capacity, images, volumes and taints."""
 
-from msgspec import field
+from typing import Final
+
+from msgspec import field, structs
 
 from mooring.api.affinity import Taint
 from mooring.api.meta import Condition, KubeObject, Model
 from mooring.api.quantity import QuantityLike
+
+#: The label with the name of the node, and those with its instance type.
+HOSTNAME: Final = "kubernetes.io/hostname"
+INSTANCE_TYPES: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 
 
 class NodeSpec(Model, kw_only=True):
@@ -77,3 +83,12 @@ class Node(KubeObject, kw_only=True, dict=True, gc=True):
     def is_ready(self) -> bool:
         """Whether the Ready condition is True."""
         return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)
+
+
+def node_like(pattern: Node, name: str, *, uid: str = "") -> Node:
+    """Return a new node like another one: under another name, not cordoned, and without taints of its condition."""
+    labels = {**pattern.metadata.labels, HOSTNAME: name}
+    metadata = structs.replace(pattern.metadata, name=name, uid=uid, labels=labels)
+    taints = tuple(taint for taint in pattern.spec.taints if not taint.key.startswith("node.kubernetes.io/"))
+    spec = structs.replace(pattern.spec, unschedulable=False, taints=taints)
+    return structs.replace(pattern, metadata=metadata, spec=spec)

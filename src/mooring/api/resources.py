@@ -13,7 +13,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mooring.api.label_validation import is_label_key
-from mooring.api.quantity import ZERO, Quantity, QuantityError, QuantityLike, milli_value, parse_quantity, value
+from mooring.api.quantity import (
+    ZERO,
+    Quantity,
+    QuantityError,
+    QuantityLike,
+    format_quantity,
+    milli_value,
+    parse_quantity,
+    value,
+)
 from mooring.unexpected_errors import shortened
 
 if TYPE_CHECKING:
@@ -96,6 +105,12 @@ def amount(name: str, quantity: QuantityLike) -> int:
 def amounts(resources: Mapping[str, QuantityLike]) -> dict[str, int]:
     """Return a resource list, such as a node's allocatable, in the units of a scheduler."""
     return {name: amount(name, quantity) for name, quantity in resources.items()}
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """Return an amount in the unit of the resource as a Kubernetes quantity."""
+    binary = resource in (MEMORY, EPHEMERAL_STORAGE) or is_hugepages(resource)
+    return format_quantity(amount, binary=binary, milli=resource == CPU)
 
 
 def check_amounts(field: str, amounts: Mapping[str, QuantityLike] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.api.quantity import format_quantity
+from mooring.api.resources import format_amount
 from mooring.cli.output import table
 from mooring.framework.waiting_pods import go_duration
 from mooring.observe.explanation import (
@@ -213,7 +213,7 @@ def gang_parts(why: GangExplanation | None) -> list[Part]:
             (
                 room.resource,
                 *(
-                    format_amount(room.resource, each)
+                    optional_amount(room.resource, each)
                     for each in (room.needed, room.allocated, room.deserved, room.capability, room.cluster)
                 ),
             )
@@ -229,8 +229,6 @@ def gang_parts(why: GangExplanation | None) -> list[Part]:
     return parts
 
 
-def format_amount(resource: str, amount: int | None) -> str:
-    """Return an amount of a resource as a Kubernetes quantity."""
-    if amount is None:
-        return "-"
-    return format_quantity(amount, binary=resource in {"memory", "ephemeral-storage"}, milli=resource == "cpu")
+def optional_amount(resource: str, amount: int | None) -> str:
+    """Return an amount of a resource as a Kubernetes quantity; a dash without one."""
+    return "-" if amount is None else format_amount(resource, amount)

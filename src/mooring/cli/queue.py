@@ -73,7 +73,7 @@ def get(name: str, choice: ClusterChoice, output: str) -> None:
 
 def _details(queue: Queue, groups: list[PodGroup]) -> list[Part]:
     from mooring.api.resources import amount
-    from mooring.cli.explanation_tables import format_amount
+    from mooring.cli.explanation_tables import optional_amount
     from mooring.cli.output import table
     from mooring.controllers.gang_explanation import is_waiting
     from mooring.simulation.report import Listing
@@ -88,7 +88,7 @@ def _details(queue: Queue, groups: list[PodGroup]) -> list[Part]:
     names = sorted({name for each in lists for name in each})
     if names:
         rows = [
-            (name, *(format_amount(name, amount(name, each[name]) if name in each else None) for each in lists))
+            (name, *(optional_amount(name, amount(name, each[name]) if name in each else None) for each in lists))
             for name in names
         ]
         amounts = ("Allocated", "Guaranteed", "Deserved", "Capability")

@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.affinity import Affinity, NodeSelector, Taint, Toleration
-from mooring.api.node import Node
+from mooring.api.node import INSTANCE_TYPES, Node, node_like
 from mooring.api.pod import Container, Pod
-from mooring.api.quantity import format_quantity
-from mooring.api.resources import pod_requests
+from mooring.api.resources import format_amount, pod_requests
 from mooring.api.tolerations import tolerates
 from mooring.framework.preemption.candidate import AskExtenders
 from mooring.framework.preemption.evaluator import Evaluator
@@ -57,8 +56,6 @@ _ORDER: Final = (
 _TRIES: Final = 4
 _HIGHEST: Final = 2_000_000_000
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
-_HOSTNAME: Final = "kubernetes.io/hostname"
-_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 
 @dataclass(frozen=True)
@@ -254,7 +251,8 @@ class _Search:
             if changed is None:
                 return
             told = ", ".join(
-                f"{name} from {_text(name, needs[name])} to {_text(name, amount)}" for name, amount in amounts.items()
+                f"{name} from {format_amount(name, needs[name])} to {format_amount(name, amount)}"
+                for name, amount in amounts.items()
             )
             yield Change("reduce-request", f"Reduce the request for {told}", changed)
 
@@ -381,15 +379,13 @@ class _Search:
         seen: set[object] = set()
         for info in self._table.nodes:
             node = info.node
-            kind = node.metadata.labels.get(_INSTANCE_TYPE) or tuple(sorted(node.status.allocatable.items(), key=str))
+            kind = node.metadata.labels.get(INSTANCE_TYPES[0]) or tuple(
+                sorted(node.status.allocatable.items(), key=str)
+            )
             if kind in seen:
                 continue
             seen.add(kind)
-            name = f"{node.name}-new"
-            labels = {**node.metadata.labels, _HOSTNAME: name}
-            taints = tuple(each for each in node.spec.taints if not each.key.startswith("node.kubernetes.io/"))
-            spec = _replace(node.spec, unschedulable=False, taints=taints)
-            made = _replace(node, metadata=_replace(node.metadata, name=name, labels=labels), spec=spec)
+            made = node_like(node, f"{node.name}-new")
             told = f"of type {kind}" if isinstance(kind, str) else f"like {node.name}"
             yield Change("add-node", f"Add a node {told}", pod, (made,))
             if len(seen) >= _TRIES:
@@ -461,7 +457,7 @@ def _with_amounts(pod: Pod, amounts: dict[str, int]) -> Pod | None:
         if rest < 0:
             return None
         resources = containers[most].resources
-        requests = {**resources.requests, name: _text(name, rest)}
+        requests = {**resources.requests, name: format_amount(name, rest)}
         if not rest:
             del requests[name]
         limits = {key: value for key, value in resources.limits.items() if key != name or rest}
@@ -491,11 +487,6 @@ def _tolerates(pod: Pod, taint: Taint) -> bool:
 
 def _taint_text(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-
-
-def _text(resource: str, amount: int) -> str:
-    binary = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return format_quantity(amount, binary=binary, milli=resource == "cpu")
 
 
 def _nodes(count: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.quantity import format_quantity
+from mooring.api.resources import format_amount
 from mooring.simulation.scenario import Workload
 
 
@@ -70,14 +70,7 @@ class Use(msgspec.Struct, frozen=True):
 
     def texts(self, resource: str) -> tuple[str, str]:
         """Return both amounts as Kubernetes quantities."""
-        return tuple(  # type: ignore[return-value]  # two in, two out
-            format_quantity(amount, binary=_is_binary(resource), milli=resource == "cpu")
-            for amount in (self.requested, self.allocatable)
-        )
-
-
-def _is_binary(resource: str) -> bool:
-    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+        return format_amount(resource, self.requested), format_amount(resource, self.allocatable)
 
 
 class NodeOutcome(msgspec.Struct, frozen=True, kw_only=True):

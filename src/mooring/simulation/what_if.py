@@ -17,7 +17,7 @@ from mooring.api.affinity import Taint
 from mooring.api.codec import to_dict
 from mooring.api.core import ReplicationController
 from mooring.api.meta import KubeObject, NamespacedObject
-from mooring.api.node import Node
+from mooring.api.node import INSTANCE_TYPES, Node, node_like
 from mooring.api.pod import Pod
 from mooring.api.storage import CSINode
 from mooring.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
@@ -31,8 +31,6 @@ from mooring.simulation.workloads import controller_of, key_of, uid_of
 
 _replace = msgspec.structs.replace
 
-HOSTNAME: Final = "kubernetes.io/hostname"
-INSTANCE_TYPES: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 #: The names of kinds in `--scale`, as kubectl accepts them.
@@ -87,7 +85,7 @@ class Changes:
         free = (name for number in range(1, len(taken) + count + 1) if (name := f"{kind}-new-{number}") not in taken)
         for _ in range(count):
             name = next(free)
-            self.given.append(_given(_new_node(pattern.item, name)))
+            self.given.append(_given(node_like(pattern.item, name, uid=uid_of("Node", "", name))))
             if drivers is not None and isinstance(drivers.item, CSINode):
                 metadata = _replace(drivers.item.metadata, name=name, uid=uid_of("CSINode", "", name))
                 self.given.append(_given(_replace(drivers.item, metadata=metadata)))
@@ -400,13 +398,6 @@ def _identity(given: Given) -> _Identity:
     item = given.item
     namespace = item.namespace if isinstance(item, NamespacedObject) else ""
     return item.api_version.rpartition("/")[0], item.kind, namespace, item.metadata.name
-
-
-def _new_node(pattern: Node, name: str) -> Node:
-    labels = {**pattern.metadata.labels, HOSTNAME: name}
-    metadata = _replace(pattern.metadata, name=name, uid=uid_of("Node", "", name), labels=labels)
-    taints = tuple(taint for taint in pattern.spec.taints if not taint.key.startswith("node.kubernetes.io/"))
-    return _replace(pattern, metadata=metadata, spec=_replace(pattern.spec, unschedulable=False, taints=taints))
 
 
 def _cordoned(node: Node) -> Node:
