@@ -29,7 +29,7 @@ from mooring.live.batch.batch_scheduler import BatchScheduler, device_kinds
 from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.cache_debugger import CacheDebugger
 from mooring.live.claim_writer import ApiClaimWriter
-from mooring.live.endpoints.endpoint_server import ServerSettings
+from mooring.live.endpoints.endpoint_server import Extension, ServerSettings
 from mooring.live.endpoints.plugin_status import plugin_status
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_observer, make_server
 from mooring.live.evictions import Evictions
@@ -40,6 +40,7 @@ from mooring.live.reload.file_watch import FileWatch
 from mooring.live.reload.reloader import Reloader
 from mooring.live.reporter import PluginEvents, Reporter
 from mooring.loading import Catalog, Setup
+from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.setup_files import SetupFiles
 from mooring.loading.watchdog import Watchdog
 from mooring.logs import get_logger
@@ -86,6 +87,7 @@ class LiveScheduler:
         reload: bool = True,
         tracer: AttemptTracer | None = None,
         recording: LiveRecording | None = None,
+        extend: Callable[[LiveScheduler], Sequence[Extension]] | None = None,
     ) -> None:
         """``serve`` configures the endpoints (health, metrics, decisions), and ``plain`` those over plain HTTP.
 
@@ -95,9 +97,11 @@ class LiveScheduler:
         names; an invalid configuration raises ConfigError. ``files`` are the source of the configuration and the
         catalog. They are reloaded when they change, unless ``reload`` is False. ``tracer`` traces attempts.
         ``recording`` records the inputs of the engine and its decisions; it provides the random numbers then.
+        ``extend`` returns additional endpoints for this scheduler.
         """
         self._config = config
         self._tracer = tracer
+        self._extend = extend
         self._whole_process = whole_process
         self.catalog = catalog if catalog is not None else Catalog()
         connection = config.client_connection
@@ -262,6 +266,10 @@ class LiveScheduler:
         """Compare the cache with the API server in the background and log the differences."""
         self._loop.start(CacheDebugger(self._client, self.engine).report())
 
+    def plugin_rows(self) -> list[PluginRow]:
+        """Return the status of the plugins."""
+        return plugin_status(self.engine, self.catalog, self.reloader, self.batch)
+
     async def cache_differences(self) -> set[str]:
         """Return the differences between the cache and the API server. Both must be idle; any difference is a bug."""
         return await CacheDebugger(self._client, self.engine).differences()
@@ -334,11 +342,12 @@ class LiveScheduler:
             plain=plain,
             engine=self.engine,
             config=lambda: self.engine.profiles.config,
-            plugins=lambda: plugin_status(self.engine, self.catalog, self.reloader, self.batch),
+            plugins=self.plugin_rows,
             access=self._client.access,
             informers=self.informers,
             election=lambda: self._leadership.thread,
             is_stopping=lambda: self._stopping,
+            extensions=self._extend(self) if self._extend is not None else (),
         )
 
     async def _finish(self) -> None:

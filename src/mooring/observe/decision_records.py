@@ -82,6 +82,19 @@ class Preempted(msgspec.Struct, frozen=True, gc=False):
     time: float
 
 
+class Move(msgspec.Struct, frozen=True, gc=False):
+    """A move of a waiting pod in the queue."""
+
+    #: Seconds since the epoch.
+    time: float
+    #: The part of the queue that it moved to.
+    place: str
+    #: The event that caused it, as in the metric ``queue_incoming_pods_total``.
+    event: str
+    #: The plugins that had rejected the pod.
+    plugins: tuple[str, ...] = ()
+
+
 class Phases(msgspec.Struct, gc=False):
     """The duration of each phase of an attempt in seconds; None if the phase did not run."""
 
@@ -132,6 +145,10 @@ class Decision(msgspec.Struct, gc=False, kw_only=True):
     victims: tuple[str, ...] = ()
     #: The preemption of the pod, if it has had no other node since.
     preempted: Preempted | None = None
+    #: When the pod was first ready; None if that is unknown.
+    queued: float | None = None
+    #: The last moves of the pod in the queue before this attempt.
+    moves: tuple[Move, ...] = ()
 
     @property
     def waits(self) -> bool:

@@ -188,6 +188,8 @@ class Observer:
             candidates=trace.candidates,
             was_nominated=nominated,
             verdicts=_rejections(trace.extender_calls) if trace.extender_calls else (),
+            queued=queued.initial_attempt_timestamp,
+            moves=queued.moves,
         )
         self.records.put(decision)
         return decision

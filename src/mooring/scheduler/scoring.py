@@ -12,6 +12,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -36,6 +37,14 @@ Ints = npt.NDArray[np.int64]
 MAX_NODE_SCORE = 100
 #: The weighted scores of all feasible nodes, by plugin; a number if all nodes have the same score.
 Weighted = list[tuple[str, Ints | int]]
+
+
+class ScoreSteps(msgspec.Struct, frozen=True):
+    """A plugin's scores of some nodes: as it returned them, normalized, and multiplied by its weight."""
+
+    raw: Ints
+    normalized: Ints
+    weighted: Ints
 
 
 class Scoring:
@@ -183,13 +192,19 @@ class Scoring:
 
     def by_plugin(self, state: CycleState, pod: Pod, rows: Rows | None) -> dict[str, Ints]:
         """Return each plugin's weighted scores without the cache. Not for the hot path; PreScore must have run."""
+        return {name: each.weighted for name, each in self.steps(state, pod, rows).items()}
+
+    def steps(self, state: CycleState, pod: Pod, rows: Rows | None) -> dict[str, ScoreSteps]:
+        """Return each plugin's raw, normalized and weighted scores. Not for the hot path; PreScore must have run."""
         nodes = Nodes(self.table, rows)
-        found: dict[str, Ints] = {}
+        found: dict[str, ScoreSteps] = {}
         for plugin in self.profile.scorers:
             if plugin.name in state.skip_score:
                 continue
-            scores = self._finish(plugin, state, pod, call_score(plugin, state, pod, nodes))
-            found[plugin.name] = np.full(len(nodes), scores, dtype=np.int64) if isinstance(scores, int) else scores
+            answer = call_score(plugin, state, pod, nodes)
+            raw = np.array(np.broadcast_to(answer, len(nodes)), dtype=np.int64)
+            weighted = np.array(np.broadcast_to(self._finish(plugin, state, pod, answer), len(nodes)), dtype=np.int64)
+            found[plugin.name] = ScoreSteps(raw, weighted // plugin.weight, weighted)
         return found
 
 

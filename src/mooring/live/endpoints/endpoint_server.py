@@ -13,9 +13,9 @@ import errno
 import ipaddress
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -114,6 +114,13 @@ class Sources:
         self.ready = ready
 
 
+class Extension(Protocol):
+    """Additional endpoints of the secure server, such as the dashboard."""
+
+    def add_routes(self, app: web.Application, server: EndpointServer) -> None:
+        """Add the routes. Each handler authorizes its requests itself, with ``server.authorize``."""
+
+
 class EndpointServer:
     """A server of the endpoints on its own thread, between ``start`` and ``stop``."""
 
@@ -124,6 +131,7 @@ class EndpointServer:
         auth: EndpointAuth | None,
         *,
         limits: ConnectionLimits | None = None,
+        extensions: Sequence[Extension] = (),
     ) -> None:
         if auth is None and not settings.on_loopback and not settings.plain_paths:
             raise ServerError(
@@ -138,6 +146,7 @@ class EndpointServer:
         self._sources = sources
         self._auth = auth
         self._limits = limits or ConnectionLimits()
+        self._extensions = extensions
         #: Accepts the connections, in the server's thread.
         self.listener: Listener
         self._tls: ServerTls | None = None
@@ -256,6 +265,8 @@ class EndpointServer:
             if wanted and path not in wanted:
                 continue
             app.router.add_get(path, self._authorized(handler))
+        for extension in self._extensions:
+            extension.add_routes(app, self)
         return app
 
     # Health
@@ -286,58 +297,76 @@ class EndpointServer:
         self, handler: Callable[[web.Request], Awaitable[web.Response]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            auth = self._auth
-            # Open paths do not use the scheduler's loop, because they have to work even if it hangs. Only reviews do.
-            if auth is not None and not auth.is_open(request.path):
-                authorization = request.headers.get("Authorization", "")
-                certificate = request.get_extra_info("peercert")
-                await auth.check(
-                    authorization, request.path, certificate=certificate, review_in=self._in_scheduler_loop
-                )
+            await self.authorize(request)
             return await handler(request)
 
         return handle
 
+    @property
+    def delegates(self) -> bool:
+        """Whether the API server authorizes requests. Otherwise everyone on this machine can send them."""
+        return self._auth is not None
+
+    async def authorize(self, request: web.Request, token: str = "", *, path: str = "", verb: str = "") -> None:
+        """Check that a client may send a request, with its own credentials or with a token. Raises HttpError.
+
+        ``path`` and ``verb`` are authorized instead of those of the request.
+        """
+        auth, path = self._auth, path or request.path
+        # Open paths do not use the scheduler's loop, because they have to work even if it hangs. Only reviews do.
+        if auth is not None and not auth.is_open(path):
+            authorization = f"Bearer {token}" if token else request.headers.get("Authorization", "")
+            certificate = None if token else request.get_extra_info("peercert")
+            await auth.check(
+                authorization,
+                path,
+                verb or request.method.lower(),
+                certificate=certificate,
+                review_in=self.in_scheduler_loop,
+            )
+
     async def _metrics(self, request: web.Request) -> web.Response:
         accept = request.headers.get("Accept", "")
-        body, content_type = await self._read(lambda: self._sources.metrics(accept))
+        body, content_type = await self.read(lambda: self._sources.metrics(accept))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _resources(self, request: web.Request) -> web.Response:
         accept = request.headers.get("Accept", "")
-        body, content_type = await self._read(lambda: self._sources.resources(accept))
+        body, content_type = await self.read(lambda: self._sources.resources(accept))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _version(self, _request: web.Request) -> web.Response:
         return _json({"gitVersion": f"v{__version__}", **self._sources.version})
 
     async def _configz(self, _request: web.Request) -> web.Response:
-        return _json(await self._read(self._sources.config))
+        return _json(await self.read(self._sources.config))
 
     async def _plugins(self, _request: web.Request) -> web.Response:
-        return _json({"plugins": await self._read(self._sources.plugins)})
+        return _json({"plugins": await self.read(self._sources.plugins)})
 
     async def _decisions(self, request: web.Request) -> web.Response:
         text = request.query.get("limit", str(_DECISIONS))
         limit = parse_int(text)
         if limit is None or not 0 < limit <= _MAX_DECISIONS:
             raise HttpError(400, f"limit: {shortened(text, 60)!r} is not a number from 1 to {_MAX_DECISIONS}")
-        return _json({"decisions": await self._read(lambda: self._sources.decisions(limit))})
+        return _json({"decisions": await self.read(lambda: self._sources.decisions(limit))})
 
     async def _decision(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        found = await self._read(lambda: self._sources.decision(key))
+        found = await self.read(lambda: self._sources.decision(key))
         if found is None:
             raise HttpError(404, f"pod {key} not found: it does not exist, or belongs to another scheduler")
         return _json(found)
 
-    async def _read(self, read: Callable[[], T]) -> T:
+    async def read(self, read: Callable[[], T]) -> T:
+        """Call a function in the scheduler's loop and return its result."""
+
         async def inside() -> T:
             return read()
 
-        return await self._in_scheduler_loop(inside)
+        return await self.in_scheduler_loop(inside)
 
-    async def _in_scheduler_loop(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def in_scheduler_loop(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine in the scheduler's loop and return its result."""
         future = asyncio.run_coroutine_threadsafe(make(), self._scheduler)
         try:

@@ -13,7 +13,7 @@ from mooring.config.config_writer import effective
 from mooring.kube import Access, ElectionThread
 from mooring.live.endpoints.client_ca import ClientCa
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
-from mooring.live.endpoints.endpoint_server import Check, EndpointServer, ServerSettings, Sources
+from mooring.live.endpoints.endpoint_server import Check, EndpointServer, Extension, ServerSettings, Sources
 from mooring.logs import verbosity
 from mooring.observe.claim_metrics import ClaimMetrics
 from mooring.observe.decision_records import DecisionRecords
@@ -128,8 +128,9 @@ def make_server(
     election: Callable[[], ElectionThread | None],
     plugins: Callable[[], list[Any]] = list,
     is_stopping: Callable[[], bool] = lambda: False,
+    extensions: Sequence[Extension] = (),
 ) -> Endpoints:
-    """Return the endpoints, not started yet. Raises ServerError."""
+    """Return the endpoints, not started yet; the secure server has the extensions. Raises ServerError."""
     watch = engine.observer
 
     def metrics(accept: str) -> tuple[bytes, str]:
@@ -166,4 +167,4 @@ def make_server(
         return Endpoints(None, None, plain_servers)
     client_ca = ClientCa(settings, access)
     auth = EndpointAuth(client_ca.authenticate, client_ca.authorize, settings.auth)
-    return Endpoints(EndpointServer(settings, sources, auth), client_ca, plain_servers)
+    return Endpoints(EndpointServer(settings, sources, auth, extensions=extensions), client_ca, plain_servers)

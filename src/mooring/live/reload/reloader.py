@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -67,6 +68,19 @@ class ReloadState(msgspec.Struct, frozen=True, rename="camel"):
     failed: int = 0
 
 
+class ReloadRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """One reload, for the history."""
+
+    #: Seconds since the epoch.
+    time: float
+    ok: bool
+    text: str
+
+
+#: The number of reloads in the history.
+_HISTORY = 50
+
+
 class Reloader:
     """The reloader of the plugins and the configuration of one engine."""
 
@@ -86,6 +100,8 @@ class Reloader:
         """``wake`` wakes the scheduling loop; ``collect`` allows an immediate garbage collection."""
         self.setup = setup
         self.state = ReloadState()
+        #: The last reloads, the newest last.
+        self.history: deque[ReloadRecord] = deque(maxlen=_HISTORY)
         #: The threads and files that replaced versions left open, by plugin.
         self.leaks: dict[str, list[str]] = {}
         self._files = files
@@ -111,6 +127,7 @@ class Reloader:
             self.state = ReloadState(problems, self.state.reloads, self.state.failed + 1)
             for problem in problems:
                 log.error("Reload failed; the last good version stays in effect", problem=str(problem))
+                self.history.append(ReloadRecord(time.time(), False, str(problem)))
             self._record_event("Warning", f"reload failed, the last good version stays in effect: {problems[0]}")
             return
         await self._after_swap(before)
@@ -119,6 +136,7 @@ class Reloader:
             self.state = ReloadState((), self.state.reloads + 1, self.state.failed)
             took = f"{(time.perf_counter() - started) * 1000:.0f}ms"
             log.info("Reloaded", changed=changed or "nothing", took=took)
+            self.history.append(ReloadRecord(time.time(), True, f"{', '.join(changed) or 'unchanged'} ({took})"))
             self._record_event("Normal", f"reloaded: {', '.join(changed) or 'unchanged'}")
 
     def _load(self) -> Setup:

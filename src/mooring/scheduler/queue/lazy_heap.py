@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from itertools import count
 from typing import Any
 
@@ -89,6 +89,10 @@ class LazyHeap:
     def __iter__(self) -> Iterator[QueuedPod]:
         """Iterate over the pods in order. O(n log n)."""
         return (entry[2] for entry in sorted(self._entries.values(), key=lambda entry: entry[:2]))
+
+    def first(self, count: int) -> list[QueuedPod]:
+        """Return the first pods in order. O(n log count)."""
+        return [entry[2] for entry in nsmallest(count, self._entries.values(), key=lambda entry: entry[:2])]
 
     def _rebuild_if_stale(self) -> None:
         if len(self._heap) > 2 * len(self._entries) + _SMALL:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
 
 from mooring.api.pod import Pod
+from mooring.observe.decision_records import Move
 
 
 class Place(Enum):
@@ -25,6 +27,10 @@ class Place(Enum):
     GATED = "gated"
     #: Popped: being scheduled, waiting at Permit, or being bound.
     IN_FLIGHT = "in-flight"
+
+
+#: The number of moves that a pod remembers.
+_MOVES = 8
 
 
 class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
@@ -62,6 +68,8 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     flush_timestamp: float = float("-inf")
     #: When the pod's backoff ends; None until it is computed from the failures, or set.
     backoff_expiration: float | None = None
+    #: The last moves of a pod that was rejected or gated.
+    moves: tuple[Move, ...] = ()
 
     @classmethod
     def new(cls, pod: Pod, now: float) -> QueuedPod:
@@ -87,6 +95,10 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
         self.failed(now, frozenset(), frozenset())
         self.consecutive_errors = max(self.consecutive_errors, self.unschedulable_count)
 
+    def moved(self, now: float, place: Place, event: str) -> None:
+        """Remember a move."""
+        self.moves = (*self.moves[1 - _MOVES :], Move(now, place.value, event, _names(self.rejectors)))
+
     @property
     def uid(self) -> str:
         """The pod's uid."""
@@ -101,6 +113,12 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     def rejectors(self) -> frozenset[str]:
         """All plugins whose events may requeue the pod."""
         return self.unschedulable_plugins | self.pending_plugins if self.pending_plugins else self.unschedulable_plugins
+
+
+@lru_cache(maxsize=256)
+def _names(plugins: frozenset[str]) -> tuple[str, ...]:
+    """Return the names in order; equal sets share the result."""
+    return tuple(sorted(plugins))
 
 
 #: QueueSort: whether the first pod is ordered before the second.

@@ -398,6 +398,8 @@ class SchedulingQueue:
         self._backoff.remove(key)
         self._active.push(queued)
         self.counters.count_incoming("active", event)
+        if queued.attempts or queued.moves:
+            queued.moved(self._clock(), Place.ACTIVE, event)
         return Place.ACTIVE
 
     def _to_backoff(self, queued: QueuedPod, event: str) -> Place:
@@ -407,6 +409,7 @@ class SchedulingQueue:
         self._pool.remove(queued.key)
         self._backoff.push(queued)
         self.counters.count_incoming("backoff", event)
+        queued.moved(self._clock(), Place.BACKOFF, event)
         return Place.BACKOFF
 
     def _to_pool(self, queued: QueuedPod, event: str) -> Place:
@@ -417,6 +420,7 @@ class SchedulingQueue:
             queued.was_flushed = False
         if self._pool.put(queued):
             self.counters.count_incoming("unschedulable", event)  # Gated pods too, as in kube-scheduler.
+            queued.moved(self._clock(), place, event)
         return place
 
     # Queries
@@ -441,6 +445,19 @@ class SchedulingQueue:
         yield from ((Place.BACKOFF, queued) for queued in self._backoff)
         yield from ((Place.GATED if queued.gated else Place.UNSCHEDULABLE, queued) for queued in self._pool)
         yield from ((Place.IN_FLIGHT, queued) for queued in self._in_flight)
+
+    def waiting(self) -> Iterator[tuple[Place, QueuedPod]]:
+        """Iterate over the pods that wait for an event, or for the end of their backoff. O(n)."""
+        yield from ((Place.GATED if queued.gated else Place.UNSCHEDULABLE, queued) for queued in self._pool)
+        yield from ((Place.BACKOFF, queued) for queued in self._backoff)
+
+    def next_pods(self, count: int) -> list[QueuedPod]:
+        """Return the pods that are popped next. O(n log count)."""
+        return self._active.first(count)
+
+    def in_flight(self) -> Iterator[QueuedPod]:
+        """Iterate over the pods that are being scheduled or bound, or that wait at Permit."""
+        return iter(self._in_flight)
 
     @property
     def ready(self) -> bool:
