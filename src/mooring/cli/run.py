@@ -29,12 +29,21 @@ if TYPE_CHECKING:
     from mooring.live.batch.batch_settings import BatchSettings
     from mooring.live.recording import LiveRecording
     from mooring.loading import Requested, Setup
+    from mooring.live.endpoints.endpoint_server import Extension
+    from mooring.loading import Requested
     from mooring.observe.tracing import AttemptTracer
     from mooring.releases import Release
 
 
-#: Context object of a caller that provides the cluster: `--kubeconfig` overrides the configuration file.
-OWN_CLUSTER = object()
+class OwnCluster:
+    """Context object of a caller that provides the cluster: `--kubeconfig` overrides the configuration file.
+
+    ``link_token`` is a one-time token that opens the dashboard with the rights of ``bearer``.
+    """
+
+    def __init__(self, bearer: str = "", link_token: str = "") -> None:
+        self.bearer = bearer
+        self.link_token = link_token
 
 
 def _version(form: str) -> str:
@@ -51,6 +60,9 @@ def _version(form: str) -> str:
 @plugin_options
 @context_option
 @click.option("--no-reload", is_flag=True, help="Do not reload plugins and configuration when their files change.")
+@click.option(
+    "--dashboard/--no-dashboard", default=True, show_default=True, help="Serve the dashboard on the secure port."
+)
 @click.option("--seed", type=int, help="Seed for breaking ties between nodes. By default random.")
 @click.option(
     "--record",
@@ -79,6 +91,7 @@ def run(
     requested: Requested,
     context: str,
     no_reload: bool,
+    dashboard: bool,
     seed: int | None,
     record_folder: str | None,
     record_anonymized: bool,
@@ -125,7 +138,7 @@ def run(
         if found is None and given["write_config_to"]:
             found = NEWEST
         if found is None:
-            if ctx.obj is OWN_CLUSTER:
+            if isinstance(ctx.obj, OwnCluster):
                 config = without_cluster(config)
             config, _ = configured(config, given, from_file=given["config"] is not None)
             connection = ClusterChoice(config.client_connection.kubeconfig, context)
@@ -133,7 +146,7 @@ def run(
         return gated_release(found, gates)
 
     setup, files = read_setup_files(given["config"], requested, named or NEWEST, choose=choose)
-    config = without_cluster(setup.config) if ctx.obj is OWN_CLUSTER else setup.config
+    config = without_cluster(setup.config) if isinstance(ctx.obj, OwnCluster) else setup.config
     config, ignored = configured(config, given, from_file=given["config"] is not None)
     if given["write_config_to"]:
         _write(config, given["write_config_to"])
@@ -141,7 +154,9 @@ def run(
     if batch is not None:
         config = with_sessions(config, batch, given)
     if files is not None:
-        files.adjust = functools.partial(_flagged, given=given, batch=batch, own_cluster=ctx.obj is OWN_CLUSTER)
+        files.adjust = functools.partial(
+            _flagged, given=given, batch=batch, own_cluster=isinstance(ctx.obj, OwnCluster)
+        )
     log_warnings((*ignored, *setup.notes))
     access = cluster_access(ClusterChoice(config.client_connection.kubeconfig, context), master=given["master"])
     rng = random.Random(seed) if seed is not None else None
@@ -160,6 +175,7 @@ def run(
         reload=not no_reload,
         tracer=tracer,
         recording=recording,
+        extend=functools.partial(_dashboard, own=ctx.obj) if dashboard else None,
     )
     with StopSignals() as signals:
         code = _run_loop(_run(make, access, config.release, given, signals))
@@ -192,6 +208,21 @@ def _recording(
         )
     except RecordingError as error:
         raise click.ClickException(f"--record {error}") from None
+def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
+    """Return the dashboard of a scheduler."""
+    from mooring.dashboard.dashboard_routes import Dashboard, DashboardSource
+
+    source = DashboardSource(
+        engine=scheduler.engine,
+        config=lambda: scheduler.engine.profiles.config,
+        plugins=scheduler.plugin_rows,
+        reloader=lambda: scheduler.reloader,
+        batch=scheduler.batch is not None,
+    )
+    made = Dashboard(source)
+    if isinstance(own, OwnCluster) and own.link_token:
+        made.sessions.create_link_token(own.bearer, token=own.link_token)
+    return [made]
 
 
 def _tracer(endpoint: str, per_million: int) -> AttemptTracer | None:

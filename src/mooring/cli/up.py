@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -104,7 +105,8 @@ def up(
         except OSError as error:
             raise click.ClickException(f"cannot write {kubeconfig_out}: {error.strerror or error}") from None
         try:
-            _print_usage(cluster, nodes, kubeconfig_out, secure_port)
+            link_token = "" if "--no-dashboard" in scheduler_options else secrets.token_urlsafe(32)
+            _print_usage(cluster, nodes, kubeconfig_out, secure_port, link_token)
             options = [
                 "--bind-address",
                 "127.0.0.1",
@@ -115,7 +117,7 @@ def up(
                 *certificate,
             ]
             with _controllers(kubeconfig_out, scheduler_options) if with_controllers else contextlib.nullcontext():
-                status = _schedule(cluster, [*options, *scheduler_options])
+                status = _schedule(cluster, [*options, *scheduler_options], link_token)
             sys.exit(status)
         finally:
             if data_dir is None:
@@ -167,7 +169,7 @@ def _prepare(cluster: ChildCluster, secure_port: int, folder: Path) -> tuple[str
     return text, options
 
 
-def _print_usage(cluster: ChildCluster, nodes: int, kubeconfig: Path, secure_port: int) -> None:
+def _print_usage(cluster: ChildCluster, nodes: int, kubeconfig: Path, secure_port: int, link_token: str) -> None:
     from mooring.cli.cluster import program, usage_hint
 
     file = shlex.quote(str(kubeconfig))
@@ -175,6 +177,9 @@ def _print_usage(cluster: ChildCluster, nodes: int, kubeconfig: Path, secure_por
     click.echo(usage_hint(kubeconfig))
     click.echo(f"  {program()} explain pod NAMESPACE/NAME --kubeconfig {file}")
     click.echo(f"Scheduler health and metrics: https://127.0.0.1:{secure_port}")
+    if link_token:
+        click.echo("Dashboard (the link works once; the browser does not know the certificate, accept it):")
+        click.echo(f"  https://127.0.0.1:{secure_port}/dashboard?token={link_token}")
     click.echo("Press Ctrl-C to stop. The scheduler's log follows.\n")
 
 
@@ -196,10 +201,10 @@ def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contex
     return ControllerThread(load_access(kubeconfig=str(kubeconfig)), settings)
 
 
-def _schedule(cluster: ChildCluster, options: list[str]) -> int:
+def _schedule(cluster: ChildCluster, options: list[str], link_token: str) -> int:
     """Run the scheduler in this process and return the exit code."""
     from mooring.cli.main import main
-    from mooring.cli.run import OWN_CLUSTER
+    from mooring.cli.run import OwnCluster
 
     cluster_failed = False
 
@@ -215,7 +220,7 @@ def _schedule(cluster: ChildCluster, options: list[str]) -> int:
     signal.signal(signal.SIGTERM, terminate)
     cluster.on_exit(stop)
     try:
-        main(["run", *_with_defaults(options)], prog_name="mooring", obj=OWN_CLUSTER)
+        main(["run", *_with_defaults(options)], prog_name="mooring", obj=OwnCluster(cluster.token, link_token))
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         return status or int(cluster_failed)

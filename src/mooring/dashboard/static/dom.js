@@ -1,0 +1,72 @@
+// Elements are made with createElement and textContent only: no text of the cluster is ever parsed as HTML.
+
+// Characters that reorder or hide text are shown as a replacement character.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
+export function safe(value) {
+  return String(value ?? "").replace(HIDDEN, "\ufffd");
+}
+
+export function h(tag, props, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "class") made.className = value;
+    else if (name === "value") made.value = value;
+    else made.setAttribute(name, value === true ? "" : safe(value));
+  }
+  made.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false)
+    .map((each) => (each instanceof Node ? each : document.createTextNode(safe(each)))));
+  return made;
+}
+
+// A name or text of a user: isolated from the direction of the text around it.
+export const text = (value) => h("bdi", { dir: "auto" }, value);
+
+export const podLink = (key) => h("a", { href: `#/pod/${encodeURIComponent(key)}` }, text(key));
+export const nodeLink = (name) => h("a", { href: `#/cluster/${encodeURIComponent(name)}` }, text(name));
+
+export function table(columns, rows, empty = "Nothing here.") {
+  if (!rows.length) return h("p", { class: "empty" }, empty);
+  const right = new Set(columns.filter((each) => each.right).map((each) => each.title));
+  return h("div", { class: "scroll" }, h("table", {},
+    h("thead", {}, h("tr", {}, columns.map((each) => h("th", { scope: "col", class: right.has(each.title) ? "right" : null }, each.title)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((each) => h("td", { class: [each.right && "right", each.tight && "tight"].filter(Boolean).join(" ") || null }, each.cell(row))))))));
+}
+
+export function meter(share, label) {
+  const level = share >= 0.97 ? "full" : share >= 0.85 ? "high" : "normal";
+  const fill = h("i", { "data-level": level });
+  fill.style.width = `${Math.min(100, Math.round(share * 100))}%`;
+  return h("div", { class: "meter", role: "img", "aria-label": label ?? percent(share) }, fill);
+}
+
+export const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+export const number = (value) => Number(value ?? 0).toLocaleString("en");
+export const badge = (label, kind = "") => h("span", { class: `badge ${kind}` }, label);
+export const loading = () => h("p", { class: "empty", "aria-busy": "true" }, "Loading…");
+
+export function problem(error) {
+  return h("div", { class: "card" }, h("p", { class: "problem", role: "alert" }, error.message),
+    error.status === 403 ? h("p", { class: "muted" }, "Ask an administrator for the permission that the message names.") : null);
+}
+
+export function time(seconds) {
+  const moment = new Date(seconds * 1000);
+  return h("time", { datetime: moment.toISOString() }, moment.toLocaleString());
+}
+
+export function ago(seconds) {
+  const passed = Math.max(0, Date.now() / 1000 - seconds);
+  if (passed < 60) return `${Math.round(passed)} s`;
+  if (passed < 3600) return `${Math.round(passed / 60)} min`;
+  return passed < 172800 ? `${Math.round(passed / 3600)} h` : `${Math.round(passed / 86400)} d`;
+}
+
+export function select(label, options, value, onchange) {
+  const id = `field-${label.toLowerCase().replace(/[^a-z]+/g, "-")}`;
+  const made = h("select", { id, onchange: (event) => onchange(event.target.value) },
+    options.map((each) => { const [key, shown] = Array.isArray(each) ? each : [each, each]; return h("option", { value: key, selected: key === value }, shown); }));
+  return h("div", {}, h("label", { for: id }, label), made);
+}
