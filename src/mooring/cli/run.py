@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from mooring.kube import Access
     from mooring.live import LiveScheduler
     from mooring.live.batch.batch_settings import BatchSettings
+    from mooring.live.endpoints.endpoint_server import Extension
     from mooring.live.recording import LiveRecording
     from mooring.loading import Requested, Setup
-    from mooring.live.endpoints.endpoint_server import Extension
-    from mooring.loading import Requested
     from mooring.observe.tracing import AttemptTracer
     from mooring.releases import Release
 
@@ -208,6 +207,8 @@ def _recording(
         )
     except RecordingError as error:
         raise click.ClickException(f"--record {error}") from None
+
+
 def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
     """Return the dashboard of a scheduler."""
     from mooring.dashboard.dashboard_routes import Dashboard, DashboardSource
