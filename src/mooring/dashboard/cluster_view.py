@@ -17,10 +17,9 @@ from mooring.api.pod import Pod
 from mooring.api.resources import format_amount, pod_requests
 from mooring.columns.nodes import Nodes
 from mooring.live.endpoints.endpoint_auth import HttpError
-from mooring.observe.attempt_trace import Evaluation
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.suggestions import evaluate_pod
 from mooring.unexpected_errors import shortened
 
 #: The labels by which nodes are grouped unless another one is chosen: the first that some node has.
@@ -213,8 +212,7 @@ class ClusterView:
             runner = engine.profiles.runners.get(pod.scheduler_name)
             if runner is None or perf_counter() > deadline:
                 continue
-            evaluation = Evaluation(runs_post_filter=False)
-            schedule_pod(runner, pod, evaluation)
+            _, evaluation = evaluate_pod(runner, pod)
             if evaluation.statuses is None or row in evaluation.feasible:
                 continue
             status = evaluation.statuses.of_row(row)

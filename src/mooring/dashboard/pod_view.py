@@ -25,8 +25,8 @@ from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.queue import QueuedPod
-from mooring.scheduler.schedule_one import schedule_pod
 from mooring.scheduler.scoring import ScoreSteps
+from mooring.scheduler.suggestions import evaluate_pod
 from mooring.unexpected_errors import shortened
 
 #: The default and the maximum number of rows of the matrix, and of pods in a search.
@@ -182,8 +182,7 @@ class PodView:
     def _evaluate(self, pod: Pod) -> _Answers:
         runner = self._engine.profiles.runners[pod.scheduler_name]
         spec, status = _replace(pod.spec, node_name=""), _replace(pod.status, nominated_node_name="")
-        evaluation = Evaluation(runs_post_filter=False)
-        outcome = schedule_pod(runner, _replace(pod, spec=spec, status=status), evaluation)
+        outcome, evaluation = evaluate_pod(runner, _replace(pod, spec=spec, status=status))
         failure = outcome if isinstance(outcome, ScheduleFailure) else None
         scores: dict[str, ScoreSteps] = {}
         if failure is None and len(evaluation.feasible):

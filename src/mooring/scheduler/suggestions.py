@@ -26,7 +26,7 @@ from mooring.framework.preemption.candidate import AskExtenders
 from mooring.framework.preemption.evaluator import Evaluator
 from mooring.observe.attempt_trace import Evaluation
 from mooring.observe.explanation import SuggestionView
-from mooring.scheduler.attempt_results import ScheduleFailure
+from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.schedule_one import schedule_pod
@@ -94,6 +94,20 @@ def suggest(engine: Engine, pod: Pod, *, limit: int = LIMIT, seconds: float = SE
     if pod.spec.scheduling_gates:
         return search.run_gated(pod)
     return search.run(_ungated(pod))
+
+
+def evaluate_pod(runner: PluginRunner, pod: Pod) -> tuple[ScheduleResult | ScheduleFailure, Evaluation]:
+    """Find a node for a pod without consequences, and return the answers of all plugins.
+
+    PostFilter does not run. The random source is left as it was, so that further decisions are the same as without it.
+    """
+    rng = runner.handle.random
+    before = rng.getstate()
+    evaluation = Evaluation(runs_post_filter=False)
+    try:
+        return schedule_pod(runner, pod, evaluation), evaluation
+    finally:
+        rng.setstate(before)
 
 
 class _Search:
@@ -178,7 +192,7 @@ class _Search:
 
     def _decide(self, pod: Pod) -> str | ScheduleFailure:
         """Return the node that is selected for a pod, or why there is none."""
-        outcome = schedule_pod(self._runner, pod, Evaluation(runs_post_filter=False))
+        outcome, _ = evaluate_pod(self._runner, pod)
         return outcome if isinstance(outcome, ScheduleFailure) else outcome.node_name
 
     @contextmanager
