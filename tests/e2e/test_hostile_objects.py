@@ -15,8 +15,8 @@ import yaml
 
 from mooring.api import KubeObject
 from mooring.api.coordination import Lease
-from mooring.api.core import Service
-from mooring.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from mooring.api.core import Namespace, ReplicationController, Service
+from mooring.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.node import Node
 from mooring.api.policy import PodDisruptionBudget, PriorityClass
 from mooring.api.storage import CSIDriver, CSINode, StorageClass, VolumeAttachment
@@ -178,6 +178,9 @@ class Tenant:
         taint = {"key": "hostile", "effect": "NoSchedule"}
         apps, storage = "/apis/apps/v1", "/apis/storage.k8s.io/v1"
         self.random(Node, "/api/v1/nodes", spec={"taints": [taint]})
+        self.random(Namespace, "/api/v1/namespaces", spec={})
+        controllers = self.collection("/api/v1", "replicationcontrollers")
+        self.random(ReplicationController, controllers, spec={"selector": labels, "template": template, "replicas": 0})
         self.random(Service, self.collection("/api/v1", "services"), spec={"ports": [{"port": 1}], "selector": labels})
         self.random(ReplicaSet, self.collection(apps, "replicasets"), spec={**sets, "replicas": 0})
         self.random(
@@ -203,6 +206,9 @@ class Tenant:
         claims = self.collection(group, "resourceclaims")
         for kind, path in ((DeviceClass, classes), (ResourceSlice, slices), (ResourceClaim, claims)):
             self.random(kind, path)
+        one = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+        templates = self.collection(group, "resourceclaimtemplates")
+        self.random(ResourceClaimTemplate, templates, spec={"spec": one})
         self.create(classes, {"metadata": {"name": "gpu"}, "spec": {}})
         for number in range(2):  # a generation that no later one exceeds, and slices that are missing
             pool = {"name": f"pool-{number}", "generation": 2**63 - 1, "resourceSliceCount": 1 + number}
@@ -237,6 +243,10 @@ class Tenant:
         self.create(self.collection(COMMUNITY, "podgroups"), _named("PodGroup", version, name, community))
         quota = {"min": some, "max": some}
         self.create(self.collection(COMMUNITY, "elasticquotas"), _named("ElasticQuota", version, name, quota))
+        resources = [{"name": "cpu", "capacity": text, "allocatable": text, "available": text}]
+        zones = {"zones": [{"name": "node-0", "type": "Node", "resources": resources}], "topologyPolicies": []}
+        topology = {**_named("NodeResourceTopology", "topology.node.k8s.io/v1alpha2", name, {}), **zones}
+        self.create("/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies", topology)
 
     def _amounts(self, number: int, text: str) -> None:
         """Create objects that the API server parses itself, and a job, whose pods it parses."""
@@ -307,7 +317,8 @@ def test_no_object_of_a_tenant_stops_anything(cluster: Cluster, processes: tuple
     assert sum(count for (_, accepted), count in tenant.answers.items() if accepted) > 150
     for plural in (
         "podgroups", "queues", "jobs", "commands", "elasticquotas", "nodereports", "pods", "persistentvolumeclaims",
-        "nodes", "services", "replicasets", "statefulsets", "poddisruptionbudgets", "storageclasses",
+        "nodes", "namespaces", "replicationcontrollers", "resourceclaimtemplates", "noderesourcetopologies",
+        "services", "replicasets", "statefulsets", "poddisruptionbudgets", "storageclasses",
         "deviceclasses", "resourceslices", "resourceclaims",
     ):  # fmt: skip
         assert tenant.answers[plural, True], plural
@@ -329,18 +340,21 @@ def test_no_object_of_a_tenant_stops_anything(cluster: Cluster, processes: tuple
 def _is_told(cluster: Cluster, namespace: str, name: str) -> None:
     """An event about the group, the queue, the quota and the job, and conditions where the kind has them."""
 
-    def told(kind: str, events: str) -> bool:
+    def told(version: str, kind: str, events: str) -> bool:
         found = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{events}/events")
-        about = [each for each in found if (each["regarding"]["kind"], each["regarding"]["name"]) == (kind, name)]
+        about = [each for each in found if each["regarding"]["name"] == name and each["regarding"]["kind"] == kind]
+        about = [each for each in about if each["regarding"]["apiVersion"].startswith(version)]
         return any("1e1.5" in each.get("note", "") for each in about)
 
-    for kind, events in (
-        ("PodGroup", namespace),
-        ("Queue", "default"),
-        ("Job", namespace),
-        ("ElasticQuota", namespace),
+    for version, kind, events in (
+        ("scheduling.volcano.sh", "PodGroup", namespace),
+        ("scheduling.volcano.sh", "Queue", "default"),
+        ("batch.volcano.sh", "Job", namespace),
+        ("scheduling.x-k8s.io", "ElasticQuota", namespace),
+        ("scheduling.x-k8s.io", "PodGroup", namespace),
+        ("topology.node.k8s.io", "NodeResourceTopology", "default"),
     ):
-        cluster.api.wait_for(f"event about {kind} {name}", lambda k=kind, e=events: told(k, e))
+        cluster.api.wait_for(f"event about {version} {kind} {name}", lambda v=version, k=kind, e=events: told(v, k, e))
     group = cluster.api.get(f"{VOLCANO}/namespaces/{namespace}/podgroups/{name}")
     (condition,) = group["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Unschedulable", "True", "Invalid")

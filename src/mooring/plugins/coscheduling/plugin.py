@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mooring.api.meta import parse_time
 from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityError, QuantityLike, format_quantity, parse_quantity
-from mooring.api.resources import CPU, PODS
+from mooring.api.resources import CPU, PODS, check_amounts
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -51,13 +51,25 @@ class Coscheduling(Plugin[CoschedulingArgs]):
     groups = Lister(PodGroup, events=ActionType.ADD | ActionType.UPDATE)
 
     def setup(self) -> None:
-        """Count the existing pods."""
+        """Count the existing pods, and check the existing groups."""
         self._members = Members(self.handle.lister(Pod))
+        for group in self.groups.list():
+            self._check(None, group)
+        self.groups.listen(self._check)
         #: Groups that passed the resource check recently; groups in backoff.
         self._permitted = Expiring(self.handle.clock)
         self._backed_off = Expiring(self.handle.clock)
         #: When a group last failed: other groups then go first.
         self._failed_at: dict[str, float] = {}
+
+    def _check(self, _: PodGroup | None, group: PodGroup | None, /) -> None:
+        """Report a group with invalid amounts to its author."""
+        try:
+            check_amounts("spec.minResources", group.spec.min_resources if group is not None else None)
+        except QuantityError as error:
+            if group is not None:
+                note = f"{error}; its pods are not scheduled"
+                self.handle.events.record(group, type="Warning", reason="Invalid", action="Scheduling", note=note)
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for new pods, which may complete a group; the lister registers for changed groups."""
@@ -119,9 +131,6 @@ class Coscheduling(Plugin[CoschedulingArgs]):
         try:
             missing = gap(nodes, group.spec.min_resources or {}, group.min_member, own)
         except QuantityError as error:
-            self.handle.events.record(
-                group, type="Warning", reason="Invalid", action="Scheduling", note=f"spec.minResources: {error}"
-            )
             return Status.unresolvable(f"PodGroup {key}: minResources: {error}")
         if missing:
             amounts = ", ".join(f"{name} {amount}" for name, amount in sorted(missing.items()))

@@ -31,7 +31,7 @@ from mooring.plugins.node_resource_topology.demand import Demand, demand_of
 from mooring.plugins.node_resource_topology.over_reserve import CacheArgs, OverReserve
 from mooring.plugins.node_resource_topology.strategies import LEAST_NUMA_NODES, score
 from mooring.plugins.node_resource_topology.zone_columns import CONTAINER_SCOPE, LOOSE, POD_SCOPE, ZoneColumns
-from mooring.plugins.node_resource_topology.zones import NodeResourceTopology
+from mooring.plugins.node_resource_topology.zones import NodeResourceTopology, invalid_amount
 
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
@@ -78,6 +78,16 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         self._weights = {each.name: max(each.weight, 1) for each in strategy.resources}
         self._cache = self._make_cache()
         self._columns = ZoneColumns(self.handle.table, self._cache.get)
+        for item in self.topologies.list():
+            self._check(None, item)
+        self.topologies.listen(self._check)
+
+    def _check(self, _: NodeResourceTopology | None, item: NodeResourceTopology | None, /) -> None:
+        """Report amounts that cannot be parsed."""
+        problem = invalid_amount(item) if item is not None else ""
+        if item is not None and problem:
+            note = f"{problem}; the amount is ignored"
+            self.handle.events.record(item, type="Warning", reason="Invalid", action="Scheduling", note=note)
 
     def _make_cache(self) -> TopologyCache:
         if self.args.discard_reserved_nodes:

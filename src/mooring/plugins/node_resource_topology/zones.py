@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from mooring.api.quantity import QuantityError, QuantityLike, parse_quantity
+from mooring.api.resources import check_amounts
 from mooring.framework import CustomResource, Meta
 
 
@@ -177,6 +178,17 @@ def _left(zone: ReportedZone) -> Nanos:
         except QuantityError:
             continue
     return left
+
+
+def invalid_amount(item: NodeResourceTopology) -> str:
+    """Return what is wrong with the first amount that cannot be parsed; empty if there is none."""
+    for index, zone in enumerate(item.zones):
+        for resource in zone.resources:
+            try:
+                check_amounts(f"zones[{index}].resources", {resource.name: resource.available})
+            except QuantityError as error:
+                return str(error)
+    return ""
 
 
 def nanos(quantity: QuantityLike) -> int:
