@@ -29,6 +29,7 @@ PAGES = (
     "docs/simulate.md",
     "docs/what-if.md",
     "docs/record-and-replay.md",
+    "docs/placement.md",
     "docs/devices.md",
     "docs/jobs.md",
     "docs/plugins/README.md",

@@ -105,6 +105,15 @@ async def test_binding(api: Api) -> None:
     }
 
 
+async def test_an_eviction_that_a_budget_forbids_is_not_repeated(api: Api) -> None:
+    api.fault = lambda request: Fault(status=429, headers={"Retry-After": "1"})
+    async with client(api) as kube:
+        for dry_run in (True, False):
+            with pytest.raises(TooManyRequests):
+                await kube.evict(POD, dry_run=dry_run)
+    assert [each[:2] for each in api.requests] == [("POST", f"{PODS}/p/eviction")] * 2
+
+
 async def test_status_patches_and_events(api: Api) -> None:
     api.put(f"{PODS}/p", {})
     async with client(api) as kube:

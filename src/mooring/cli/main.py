@@ -37,6 +37,7 @@ COMMANDS = {
     "shadow": ("mooring.cli.shadow", "shadow", "Compare Mooring with the scheduler of a cluster, read-only."),
     "up": ("mooring.cli.up", "up", "Run a local cluster and a scheduler for it."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
+    "rebalance": ("mooring.cli.rebalance", "rebalance", "Propose moves that make room for pending pods."),
     "what-if": ("mooring.cli.what_if", "what_if", "Show the effect of changes to a cluster before they are made."),
 }
 

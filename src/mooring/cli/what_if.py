@@ -115,7 +115,7 @@ def what_if(
     pairs = [_pair(each, "--add-nodes", "TYPE=COUNT") for each in add_nodes]
     sizes = [_pair(each, "--scale", "KIND/NAME=COUNT") for each in scaled]
     ranks = [_pair(each, "--weight", "PLUGIN=WEIGHT") for each in weights]
-    release = _release(emulated, choice, files)
+    release = release_for(emulated, choice, files)
     setup, standard = read_setup(config_file, requested, release), read_setup(None, Requested(), release)
 
     from mooring.cli.output import print_result
@@ -177,7 +177,8 @@ def _pair(text: str, option: str, form: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def _release(emulated: ReleaseChoice, choice: ClusterChoice, files: tuple[str, ...]) -> Release:
+def release_for(emulated: ReleaseChoice, choice: ClusterChoice, files: tuple[str, ...]) -> Release:
+    """Return the release to emulate: that of the API server unless there are manifests or the options name one."""
     from mooring.cli.explain import server_minor
 
     return emulated.release(server_minor(choice) if emulated.named is None and not files else None)

@@ -363,6 +363,24 @@ class Client:
         expected = Expected(resource.kind, name, namespace, uid, or_status=True)
         await self._call("DELETE", path, body=msgspec.json.encode(options), fast_writes=True, expected=expected)
 
+    async def evict(self, pod: NamespacedObject, *, dry_run: bool = False) -> None:
+        """Evict a pod through the Eviction API. Raises TooManyRequests if a disruption budget does not allow it.
+
+        With `dry_run`, the server only checks whether it would evict the pod.
+        """
+        options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+        if dry_run:
+            options["dryRun"] = ["All"]
+        document = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": options,
+        }
+        path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="eviction")
+        target = f"{path}?dryRun=All" if dry_run else path
+        await self._call("POST", target, body=msgspec.json.encode(document), expected=_BOUND, waits=False)
+
     async def bind(self, pod: NamespacedObject, node: str) -> None:
         """Bind a pod to a node with the fast writer. The bind is retried only if the server did not carry it out.
 
@@ -440,6 +458,7 @@ class Client:
         timeout: float | None = None,
         writes: bool = True,
         expected: Expected | None = _ANY,
+        waits: bool = True,
     ) -> Answer:
         transport = self._fast_writer if fast_writes else self._http
         limit = timeout or self.timeouts.request
@@ -458,7 +477,8 @@ class Client:
             return answer
 
         harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
-        return await self._retrying(method, send, idempotent=harmless, priority=priority, sent=len(body or b""))
+        size = len(body or b"")
+        return await self._retrying(method, send, idempotent=harmless, priority=priority, sent=size, waits=waits)
 
     async def _download(self, target: str) -> bytes:
         """Send a GET request with a timeout for each part of the response instead of the whole."""
@@ -470,8 +490,16 @@ class Client:
         return await self._retrying("GET", send, idempotent=True, priority=Priority.STATUS)
 
     async def _retrying(
-        self, method: str, send: Callable[[], Awaitable[T]], *, idempotent: bool, priority: Priority, sent: int = 0
+        self,
+        method: str,
+        send: Callable[[], Awaitable[T]],
+        *,
+        idempotent: bool,
+        priority: Priority,
+        sent: int = 0,
+        waits: bool = True,
     ) -> T:
+        """Send a request until it succeeds. Without ``waits``, a server that is too busy has refused it."""
         backoff = Backoff(first=0.1, cap=5.0, random=self.random)
         while True:
             asked = self._clock()
@@ -484,7 +512,8 @@ class Client:
             except KubeError as error:
                 status = getattr(error, "status", 0)
                 self._report(method, status, begun, sent=sent)
-                if not _may_repeat(error, backoff.tries, idempotent):
+                refused = not waits and isinstance(error, TooManyRequests)
+                if refused or not _may_repeat(error, backoff.tries, idempotent):
                     raise
                 delay = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
                 log.debug("retrying a request", method=method, error=str(error), seconds=delay)

@@ -107,12 +107,12 @@ class Changes:
         kept: list[Given] = []
         for each in self.given:
             pod = each.item
-            if not isinstance(pod, Pod) or pod.node_name != name or pod.is_finished or _stays(pod):
+            if not isinstance(pod, Pod) or pod.node_name != name or pod.is_finished or stays(pod):
                 kept.append(each)
             elif controller_of(pod) is None:
                 self.deleted.append(pod.key)
             else:
-                kept.append(_given(_unassigned(pod)))
+                kept.append(_given(unassigned(pod)))
         self.given = kept
         if self.deleted:
             self.notes.append(
@@ -203,8 +203,8 @@ def settle(given: Iterable[Given], scenario: Scenario, outcome: Outcome) -> list
 def unassign_all(given: Iterable[Given]) -> list[Given]:
     """Return the objects of a cluster with every pod off its node that could be placed elsewhere."""
     return [
-        _given(_unassigned(each.item))
-        if isinstance(each.item, Pod) and each.item.node_name and not each.item.is_finished and not _stays(each.item)
+        _given(unassigned(each.item))
+        if isinstance(each.item, Pod) and each.item.node_name and not each.item.is_finished and not stays(each.item)
         else each
         for each in given
     ]
@@ -406,13 +406,14 @@ def _cordoned(node: Node) -> Node:
     return _replace(node, spec=_replace(node.spec, unschedulable=True, taints=tuple(taints)))
 
 
-def _stays(pod: Pod) -> bool:
+def stays(pod: Pod) -> bool:
     """Return whether a drain leaves a pod on its node: a pod of a DaemonSet, or a static pod."""
     owner = controller_of(pod)
     return _MIRROR in pod.annotations or (owner is not None and owner[0] in ("DaemonSet", "Node"))
 
 
-def _unassigned(pod: Pod) -> Pod:
+def unassigned(pod: Pod) -> Pod:
+    """Return a pod as its controller creates it again, without a node."""
     status = _replace(pod.status, phase="Pending", nominated_node_name="", start_time=None)
     return _replace(pod, spec=_replace(pod.spec, node_name=""), status=status)
 
