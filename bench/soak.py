@@ -183,6 +183,7 @@ async def _live_batch(server: Server, numbers: list[int], scale: float, schedule
     for number in numbers:
         document = msgspec.json.decode(pod(number, scale=scale))
         document["metadata"].pop("uid", None)
+        document["spec"].pop("priority", None)  # the API server computes it
         document["spec"] |= {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0}
         bodies.append(msgspec.json.encode(document))
     await server.create(PODS_PATH, bodies)
