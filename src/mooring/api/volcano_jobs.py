@@ -1,14 +1,16 @@
-"""Volcano's jobs and commands."""
+"""Volcano's jobs, CronJobs, flows and commands."""
 
 from typing import Any, Final
 
 from msgspec import field
 
-from mooring.api.meta import Model, NamespacedObject, OwnerReference
+from mooring.api.meta import Model, NamespacedObject, ObjectReference, OwnerReference
 from mooring.api.volcano import NetworkTopology
 
 JOB_GROUP: Final = "batch.volcano.sh"
 JOB_VERSION: Final = f"{JOB_GROUP}/v1alpha1"
+FLOW_GROUP: Final = "flow.volcano.sh"
+FLOW_VERSION: Final = f"{FLOW_GROUP}/v1alpha1"
 COMMAND_VERSION: Final = "bus.volcano.sh/v1alpha1"
 
 
@@ -138,3 +140,129 @@ class Command(NamespacedObject, kw_only=True):
     target: OwnerReference = OwnerReference()
     reason: str = ""
     message: str = ""
+
+
+class VolcanoCronJobSpec(Model, kw_only=True):
+    """The specification of a CronJob."""
+
+    schedule: str = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
+    concurrency_policy: str = ""
+    suspend: bool = False
+    successful_jobs_history_limit: int | None = None
+    failed_jobs_history_limit: int | None = None
+    #: Not decoded, because every field is copied to the jobs.
+    job_template: dict[str, Any] = field(default_factory=dict)
+
+
+class VolcanoCronJobStatus(Model, kw_only=True):
+    """The status of a CronJob."""
+
+    active: tuple[ObjectReference, ...] = ()
+    last_schedule_time: str | None = None
+    last_successful_time: str | None = None
+
+
+class VolcanoCronJob(NamespacedObject, kw_only=True):
+    """A CronJob of Volcano: it creates jobs by a schedule."""
+
+    api_version: str = field(default_factory=lambda: JOB_VERSION)
+    kind: str = field(default_factory=lambda: "CronJob")
+    spec: VolcanoCronJobSpec = VolcanoCronJobSpec()
+    status: VolcanoCronJobStatus = VolcanoCronJobStatus()
+
+
+class FlowDependency(Model, kw_only=True):
+    """The steps of a flow that must be completed before another step."""
+
+    targets: tuple[str, ...] | None = None
+    probe: dict[str, Any] | None = None
+
+
+class Flow(Model, kw_only=True):
+    """A step of a flow: the name of its JobTemplate, and what it depends on."""
+
+    name: str = ""
+    depends_on: FlowDependency | None = None
+    patch: dict[str, Any] | None = None
+
+
+class JobFlowSpec(Model, kw_only=True):
+    """The specification of a flow."""
+
+    flows: tuple[Flow, ...] = ()
+    job_retain_policy: str = ""
+
+
+class JobFlowState(Model, kw_only=True):
+    """The state of a flow."""
+
+    phase: str = ""
+
+
+class FlowJobHistory(Model, kw_only=True):
+    """A phase of a flow's job, and when it began and ended."""
+
+    start_timestamp: str | None = None
+    end_timestamp: str | None = None
+    state: str = ""
+
+
+class FlowJobStatus(Model, kw_only=True):
+    """The status of a flow's job."""
+
+    name: str = ""
+    state: str = ""
+    start_timestamp: str | None = None
+    end_timestamp: str | None = None
+    restart_count: int = 0
+    running_histories: tuple[FlowJobHistory, ...] = ()
+
+
+class FlowCondition(Model, kw_only=True):
+    """The condition of a flow's job."""
+
+    phase: str = ""
+    create_timestamp: str | None = None
+    running_duration: str | None = None
+    task_status_count: dict[str, TaskState] = field(default_factory=dict)
+
+
+class JobFlowStatus(Model, kw_only=True):
+    """The status of a flow."""
+
+    pending_jobs: tuple[str, ...] = ()
+    running_jobs: tuple[str, ...] = ()
+    failed_jobs: tuple[str, ...] = ()
+    completed_jobs: tuple[str, ...] = ()
+    terminated_jobs: tuple[str, ...] = ()
+    un_know_jobs: tuple[str, ...] = ()
+    job_status_list: tuple[FlowJobStatus, ...] = ()
+    conditions: dict[str, FlowCondition] = field(default_factory=dict)
+    state: JobFlowState = JobFlowState()
+
+
+class JobFlow(NamespacedObject, kw_only=True):
+    """A flow: jobs that are created in the order of their dependencies."""
+
+    api_version: str = field(default_factory=lambda: FLOW_VERSION)
+    kind: str = field(default_factory=lambda: "JobFlow")
+    spec: JobFlowSpec = JobFlowSpec()
+    status: JobFlowStatus = JobFlowStatus()
+
+
+class JobTemplateStatus(Model, kw_only=True):
+    """The status of a job template."""
+
+    job_depends_on_list: tuple[str, ...] = ()
+
+
+class JobTemplate(NamespacedObject, kw_only=True):
+    """The specification of jobs that flows create."""
+
+    api_version: str = field(default_factory=lambda: FLOW_VERSION)
+    kind: str = field(default_factory=lambda: "JobTemplate")
+    #: Not decoded, because every field is copied to the jobs.
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: JobTemplateStatus = JobTemplateStatus()

@@ -15,6 +15,8 @@ import msgspec
 from mooring.api.volcano_jobs import VolcanoJob
 from mooring.controllers.controller_metrics import ControllerMetrics
 from mooring.controllers.jobs import JobReconciler, JobTTLReconciler
+from mooring.controllers.jobs.cron_jobs import CronJobReconciler
+from mooring.controllers.jobs.job_flows import JobFlowReconciler, JobTemplateReconciler
 from mooring.controllers.jobs.job_plugin_files import JobPluginFiles
 from mooring.controllers.jobs.job_plugins import JobPluginClasses
 from mooring.controllers.pod_groups import PodGroupReconciler
@@ -41,6 +43,9 @@ RECONCILERS: Final[tuple[type[Reconciler], ...]] = (
     PodGroupReconciler,
     JobReconciler,
     JobTTLReconciler,
+    CronJobReconciler,
+    JobFlowReconciler,
+    JobTemplateReconciler,
 )
 _DETECTION_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 5.0

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.api.volcano import SCHEDULING_GROUP
-from mooring.api.volcano_jobs import JOB_GROUP
+from mooring.api.volcano_jobs import FLOW_GROUP, JOB_GROUP
 from mooring.controllers.volcano_detection import DEPLOYMENTS, LEASE
 from mooring.framework.plugin import Rule
 from mooring.live.rbac_manifests import AUTHENTICATION_NAMESPACE, LOOKING_UP, SERVING, Grantee, lease_rules, roles
@@ -19,7 +19,8 @@ READING: Final = (
     Rule(("apps",), ("replicasets", "statefulsets"), _LISTING),
     Rule(("scheduling.k8s.io",), ("priorityclasses",), _LISTING),
     Rule((SCHEDULING_GROUP,), ("podgroups", "queues"), _LISTING),
-    Rule((JOB_GROUP,), ("jobs",), _LISTING),
+    Rule((JOB_GROUP,), ("cronjobs", "jobs"), _LISTING),
+    Rule((FLOW_GROUP,), ("jobflows", "jobtemplates"), _LISTING),
     Rule(("bus.volcano.sh",), ("commands",), _LISTING),
     Rule((_COMMUNITY,), ("elasticquotas", "podgroups"), _LISTING),
     # Owners of pods for which PodGroups are created.
@@ -31,10 +32,12 @@ WRITING: Final = (
     Rule((SCHEDULING_GROUP,), ("queues/status",), ("patch",)),
     Rule((SCHEDULING_GROUP,), ("podgroups",), ("create", "patch", "delete")),
     Rule((_COMMUNITY,), ("elasticquotas/status", "podgroups/status"), ("patch",)),
-    Rule((JOB_GROUP,), ("jobs",), ("delete",)),
-    Rule((JOB_GROUP,), ("jobs/status",), ("patch",)),
+    Rule((JOB_GROUP,), ("jobs",), ("get", "create", "delete")),
+    Rule((JOB_GROUP,), ("cronjobs/status", "jobs/status"), ("patch",)),
+    Rule((FLOW_GROUP,), ("jobflows/status", "jobtemplates/status"), ("patch",)),
     # For clusters with OwnerReferencesPermissionEnforcement: objects with blockOwnerDeletion are created.
-    Rule((JOB_GROUP,), ("jobs/finalizers",), ("update",)),
+    Rule((JOB_GROUP,), ("cronjobs/finalizers", "jobs/finalizers"), ("update",)),
+    Rule((FLOW_GROUP,), ("jobflows/finalizers",), ("update",)),
     Rule(("",), ("pods/finalizers",), ("update",)),
     Rule(("bus.volcano.sh",), ("commands",), ("delete",)),
     Rule(("",), ("pods",), ("create", "patch", "delete")),

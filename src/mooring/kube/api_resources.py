@@ -34,7 +34,7 @@ from mooring.api import (
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.events import CoreEvent
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
-from mooring.api.volcano_jobs import Command, VolcanoJob
+from mooring.api.volcano_jobs import Command, JobFlow, JobTemplate, VolcanoCronJob, VolcanoJob
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 #: Names that need no quoting in a URL. Nearly all names match, and a match is faster than quoting.
@@ -107,7 +107,8 @@ RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
         Deployment, StatefulSet, DaemonSet, Job, Lease, Event, CoreEvent, ResourceQuota, PodGroup, Queue,
-        VolcanoJob, Command, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule,
+        VolcanoJob, VolcanoCronJob, JobFlow, JobTemplate, Command,
+        DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule,
     )
 }  # fmt: skip
 

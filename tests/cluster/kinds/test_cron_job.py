@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mooring.apiserver.cron_schedule import parse_schedule
 from mooring.cluster import EmbeddedCluster
-from mooring.cluster.kinds.cron_job import parse_schedule
 from tests.cluster.conftest import Client, make
 from tests.cluster.reconciling import items
 
@@ -44,7 +44,7 @@ def test_schedules(schedule: str, zone: str, moment: str, latest: str, following
     ("schedule", "zone", "message"),
     [
         ("* * * *", "", "expected exactly 5 fields, found 4"),
-        ("@every 5m", "", "does not support @every: use five fields"),
+        ("@every 5m", "", "@every is not supported: use five fields"),
         ("60 * * * *", "", "end of range \\(60\\) above maximum \\(59\\)"),
         ("* * 0 * *", "", "beginning of range \\(0\\) below minimum \\(1\\)"),
         ("5-1 * * * *", "", "beyond end of range"),

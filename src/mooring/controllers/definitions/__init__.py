@@ -1,10 +1,21 @@
 """The CustomResourceDefinitions of batch jobs."""
 
-from mooring.controllers.definitions.jobs import COMMAND, JOB
+from mooring.controllers.definitions.jobs import COMMAND, CRON_JOB, JOB, JOB_FLOW, JOB_TEMPLATE
 from mooring.controllers.definitions.scheduling import POD_GROUP, QUEUE
 from mooring.controllers.definitions.structural_schema import MANAGED_BY, MOORING
 
 #: In the order in which they are installed.
-DEFINITIONS = (QUEUE, POD_GROUP, JOB, COMMAND)
+DEFINITIONS = (QUEUE, POD_GROUP, JOB, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE)
 
-__all__ = ["COMMAND", "DEFINITIONS", "JOB", "MANAGED_BY", "MOORING", "POD_GROUP", "QUEUE"]
+__all__ = [
+    "COMMAND",
+    "CRON_JOB",
+    "DEFINITIONS",
+    "JOB",
+    "JOB_FLOW",
+    "JOB_TEMPLATE",
+    "MANAGED_BY",
+    "MOORING",
+    "POD_GROUP",
+    "QUEUE",
+]

@@ -1,4 +1,4 @@
-"""The definitions of Job (batch.volcano.sh) and Command (bus.volcano.sh), equivalent to Volcano's."""
+"""The definitions of jobs, CronJobs, flows, templates and commands, equivalent to those of Volcano."""
 
 from __future__ import annotations
 
@@ -161,4 +161,102 @@ COMMAND = definition(
     "v1alpha1",
     "Command",
     properties={"action": text(), "target": _TARGET, "reason": text(), "message": text()},
+)
+
+
+def _cron_job_spec() -> Schema:
+    return made_of(
+        {
+            "schedule": text(),
+            "timeZone": text(),
+            "startingDeadlineSeconds": {"type": "integer", "format": "int64", "minimum": 0},
+            "concurrencyPolicy": text("Allow", "Forbid", "Replace", default="Allow"),
+            "suspend": {**flag(), "default": False},
+            "successfulJobsHistoryLimit": count(default=3),
+            "failedJobsHistoryLimit": count(default=1),
+            "jobTemplate": made_of({"metadata": anything(), "spec": _job_spec()}),
+        },
+        required=("jobTemplate", "schedule"),
+    )
+
+
+def _reference() -> Schema:
+    keys = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
+    return made_of({key: text() for key in keys})
+
+
+CRON_JOB = definition(
+    "batch.volcano.sh",
+    "v1alpha1",
+    "CronJob",
+    properties={
+        "spec": _cron_job_spec(),
+        "status": made_of(
+            {"active": listed(_reference()), "lastScheduleTime": moment(), "lastSuccessfulTime": moment()}
+        ),
+    },
+    short_names=("cronvcjob", "cronvj"),
+    status=True,
+)
+
+
+def _port() -> Schema:
+    return {"type": "integer", "minimum": 0, "maximum": 65535}
+
+
+def _flow() -> Schema:
+    header = made_of({"name": text(), "value": text()}, required=("name", "value"))
+    task = name()
+    probe = made_of(
+        {
+            "httpGetList": listed(made_of({"taskName": task, "path": text(), "port": _port(), "httpHeader": header})),
+            "tcpSocketList": listed(made_of({"taskName": task, "port": _port()}, required=("port",))),
+            "taskStatusList": listed(made_of({"taskName": task, "phase": text(maxLength=63)})),
+        }
+    )
+    depends = made_of({"targets": listed(text()), "probe": probe})
+    fields = {"name": text(minLength=1), "dependsOn": depends, "patch": made_of({"jobSpec": anything()})}
+    return made_of(fields, required=("name",))
+
+
+def _flow_status() -> Schema:
+    names = {
+        key: listed(text())
+        for key in ("pendingJobs", "runningJobs", "failedJobs", "completedJobs", "terminatedJobs", "unKnowJobs")
+    }
+    times = {"startTimestamp": moment(), "endTimestamp": moment(), "state": text()}
+    jobs = made_of(
+        {**times, "name": text(), "restartCount": count(), "runningHistories": listed(made_of(times))},
+    )
+    condition = made_of(
+        {
+            "phase": text(),
+            "createTimestamp": moment(),
+            "runningDuration": text(),
+            "taskStatusCount": mapped(made_of({"phase": mapped(number())})),
+        }
+    )
+    state = made_of({"phase": text("Succeed", "Terminating", "Failed", "Running", "Pending")})
+    return made_of({**names, "jobStatusList": listed(jobs), "conditions": mapped(condition), "state": state})
+
+
+JOB_FLOW = definition(
+    "flow.volcano.sh",
+    "v1alpha1",
+    "JobFlow",
+    properties={
+        "spec": made_of({"flows": listed(_flow()), "jobRetainPolicy": text("retain", "delete")}),
+        "status": _flow_status(),
+    },
+    columns=(column("Status", ".status.state.phase"), column("Age", ".metadata.creationTimestamp", "date")),
+    short_names=("jf",),
+    status=True,
+)
+JOB_TEMPLATE = definition(
+    "flow.volcano.sh",
+    "v1alpha1",
+    "JobTemplate",
+    properties={"spec": _job_spec(), "status": made_of({"jobDependsOnList": listed(text())})},
+    short_names=("jt",),
+    status=True,
 )
