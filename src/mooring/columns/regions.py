@@ -66,8 +66,8 @@ class Region:
         #: The codes of the keys when the mask was computed: a member that moves to another domain changes the region.
         self._codes: tuple[Codes, ...] = ()
         self._domains: dict[str, tuple[int, Mask, int]] = {}
-        #: The column of a key that no node has, if there is one. Until a node has it, the region is empty.
-        self._missing: LabelColumn | None = None
+        #: A key that no node has, if there is one. Until a node has it, the region is empty.
+        self._missing: str | None = None
         #: Which rows are members.
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
         #: Whether all nodes are members.
@@ -81,7 +81,7 @@ class Region:
         if cursor.current:
             return self
         changed = cursor.changed(_FEW)
-        if changed is None or (self._missing is not None and self._missing.distinct):
+        if changed is None or (self._missing is not None and self._table.has_label_key(self._missing)):
             self._build()
         elif [row for row in changed if self._recheck(row)]:
             self.everything = bool(self.mask.all())
@@ -93,11 +93,11 @@ class Region:
         table = self._table
         nodes = Nodes(table)
         self.version += 1
-        columns = [table.label(key) for key in self._keys]
-        self._missing = next((column for column in columns if not column.distinct), None)
+        self._missing = next((key for key in self._keys if not table.has_label_key(key)), None)
         if self._missing is not None:
             self.mask, self.everything, self._codes = np.zeros(len(nodes), dtype=np.bool_), not len(nodes), ()
             return
+        columns = [table.label(key) for key in self._keys]
         mask: Mask = np.ones(len(nodes), dtype=np.bool_)
         for column in columns:
             mask &= nodes.codes(column) >= 0
