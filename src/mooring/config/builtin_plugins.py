@@ -14,9 +14,10 @@ from mooring.releases import Release
 _FILTERS: Final = "preFilter filter"
 _ALL: Final = "preFilter filter preScore score"
 
-#: DeviceScoring, GpuSharing and the plugins of scheduler-plugins are built in, but disabled by default.
+#: ClaimPreemption, DeviceScoring, GpuSharing and the plugins of scheduler-plugins: built in, disabled by default.
 _COMMUNITY: Final = {
     "CapacityScheduling": "preFilter postFilter reserve",
+    "ClaimPreemption": "postFilter",
     "DeviceScoring": "score",
     "GpuSharing": "preFilter filter score reserve preBind",
     "Coscheduling": "queueSort preFilter postFilter permit reserve",

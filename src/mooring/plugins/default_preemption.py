@@ -24,8 +24,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         self._evaluator = Evaluator(self.handle, self._wanted)
 
     def _wanted(self, nodes: int) -> int:
-        share = nodes * self.args.min_candidate_nodes_percentage // 100
-        return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
+        return candidate_nodes(nodes, self.args)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Allow every pod: the engine gates a preemptor, regardless of the plugin that chose the victims."""
@@ -41,6 +40,13 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for deleted pods, which end the wait for victims; other plugins decide about a retry."""
         return [ClusterEvent("Pod", ActionType.DELETE, lambda _pod, _old, _new: Hint.SKIP)]
+
+
+def candidate_nodes(nodes: int, args: DefaultPreemptionArgs | None = None) -> int:
+    """Return how many candidate nodes are enough; without arguments, for their defaults."""
+    args = args if args is not None else DefaultPreemptionArgs()
+    share = nodes * args.min_candidate_nodes_percentage // 100
+    return min(max(share, args.min_candidate_nodes_absolute), nodes)
 
 
 def _worded(outcome: tuple[PostFilterResult, Status]) -> tuple[PostFilterResult, Status]:

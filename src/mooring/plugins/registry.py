@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from mooring.framework import Plugin
 from mooring.plugins.capacity_scheduling import CapacityScheduling
+from mooring.plugins.claim_preemption import ClaimPreemption
 from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
@@ -61,6 +62,7 @@ BUILTIN: Mapping[str, type[Plugin]] = MappingProxyType(
             NodeResourceTopologyMatch,
             GpuSharing,
             DeviceScoring,
+            ClaimPreemption,
         )
     }
 )

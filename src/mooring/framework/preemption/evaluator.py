@@ -58,10 +58,11 @@ class Evaluator:
         self._rules = rules
 
     def preempt(
-        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses, *, rows: Rows | None = None
     ) -> tuple[PostFilterResult, Status] | AskExtenders:
         """Return the nominated node and the victims, or why preemption does not help.
 
+        ``rows`` are the nodes where evicting pods might help; by default those that a plugin rejected as Unschedulable.
         If an extender supports preemption, the result is a request to it; return it from ``post_filter`` unchanged.
         """
         rules = self._rules
@@ -71,7 +72,8 @@ class Evaluator:
         outcome = NodeStatuses(self._handle.table, _NOT_HELPFUL)
         extenders = self._handle.extenders
         asked = extenders is not None and extenders.weigh_victims(pod)
-        found = self._candidates(state, pod, statuses.rows_with(Code.UNSCHEDULABLE), outcome, every=asked)
+        rows = statuses.rows_with(Code.UNSCHEDULABLE) if rows is None else rows
+        found = self._candidates(state, pod, rows, outcome, every=asked)
         if found:
             return AskExtenders(tuple(found), self._chosen) if asked else self._chosen(found)
         errors = sorted(status.message for status, _ in outcome.groups() if status.code is Code.ERROR)

@@ -32,6 +32,18 @@ class DeviceUsage:
         #: Called with every device whose usage changes.
         self.listeners: list[Callable[[DeviceID], None]] = []
 
+    def part(self, devices: Iterable[DeviceID]) -> DeviceUsage:
+        """Return a copy for some devices, without listeners."""
+        made = DeviceUsage()
+        for device in devices:
+            if device in self._allocated:
+                made._allocated[device] = self._allocated[device]
+            if device in self._shared:
+                made._shared[device] = self._shared[device]
+            if device in self._capacity:
+                made._capacity[device] = self._capacity[device]
+        return made
+
     def add(self, allocation: AllocationResult) -> None:
         """Count an allocation."""
         self._count(allocation, 1)
@@ -79,6 +91,8 @@ class ClaimTracker:
         self._in_flight: dict[str, AllocationResult] = {}
         #: The allocations that are counted, with the uids of their claims.
         self._counted: dict[Key, tuple[str, AllocationResult]] = {}
+        #: Device -> the claims whose counted allocations contain it.
+        self._holders: dict[DeviceID, dict[Key, None]] = {}
         #: The uid of a pod -> the claims for its extended resources.
         self._extended: dict[str, dict[Key, None]] = {}
         #: The uid of a created claim -> its allocation in flight, the claim, and until when it counts.
@@ -101,6 +115,11 @@ class ClaimTracker:
         for namespace, name in self._extended.get(uid, ()):
             return self.get(name, namespace)
         return None
+
+    def holders(self, device: DeviceID) -> Iterable[ResourceClaim]:
+        """Return the claims to which a device is allocated. Allocations in flight are not included."""
+        found = (self.get(name, namespace) for namespace, name in self._holders.get(device, ()))
+        return [claim for claim in found if claim is not None]
 
     # Allocations in flight
 
@@ -192,10 +211,22 @@ class ClaimTracker:
             if claim is not None and allocation is not None and claim.uid == counted[0]:
                 return
             del self._counted[key]
+            self._hold(key, counted[1], holds=False)
             self.usage.remove(counted[1])
         if claim is not None and allocation is not None:
             self._counted[key] = (claim.uid, allocation)
+            self._hold(key, allocation, holds=True)
             self.usage.add(allocation)
+
+    def _hold(self, key: Key, allocation: AllocationResult, *, holds: bool) -> None:
+        for result in allocation.devices.results:
+            device = (result.driver, result.pool, result.device)
+            if holds:
+                self._holders.setdefault(device, {})[key] = None
+            elif (keys := self._holders.get(device)) is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del self._holders[device]
 
 
 def _is_newer(one: ResourceClaim, other: ResourceClaim) -> bool:

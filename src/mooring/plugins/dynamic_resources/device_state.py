@@ -21,7 +21,7 @@ from mooring.api.devices import (
 )
 from mooring.api.pod import ContainerExtendedResourceRequest
 from mooring.framework import Handle, Lister
-from mooring.plugins.dynamic_resources.allocator import Search, SearchLimitError, Solution
+from mooring.plugins.dynamic_resources.allocator import Search, SearchLimitError, Solution, Usage
 from mooring.plugins.dynamic_resources.claim_plan import MOST_ALTERNATIVES, AllocationError, ClaimPlan
 from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from mooring.plugins.dynamic_resources.device_index import DeviceIndex, NodePools
@@ -194,13 +194,13 @@ class DeviceState:
             found = self._claim_plans[key] = ClaimPlan(spec, self.classes.get, self.selectors)
         return found
 
-    def search(self, plan: AllocationPlan, pools: NodePools, budget: Budget) -> Outcome:
-        """Search devices on the nodes with a signature."""
+    def search(self, plan: AllocationPlan, pools: NodePools, budget: Budget, usage: Usage | None = None) -> Outcome:
+        """Search devices on the nodes with a signature; ``usage`` is what is in use, if it is hypothetical."""
         budget.renew()
         if pools.error:
             return Outcome(FAILED, error=AllocationError(pools.error))
         try:
-            solution = Search(plan.claims, pools.pools, self.tracker.usage.view, budget.spend).run()
+            solution = Search(plan.claims, pools.pools, usage or self.tracker.usage.view, budget.spend).run()
         except AllocationError as error:
             return Outcome(FAILED, error=error)
         except SearchLimitError:

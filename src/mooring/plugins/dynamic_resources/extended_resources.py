@@ -28,6 +28,11 @@ def is_device_resource(name: str) -> bool:
     return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
 
 
+def device_resources(pod: Pod) -> tuple[str, ...]:
+    """Return the resources that a pod requests and that a DeviceClass may provide."""
+    return tuple(name for name, amount in pod.requests.items() if amount and is_device_resource(name))
+
+
 class ExtendedResources:
     """The class of each extended resource that a DeviceClass provides."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -27,8 +27,10 @@ from mooring.framework import (
     ClusterEvent,
     CycleState,
     Lister,
+    NodeInfo,
     Nodes,
     Plugin,
+    PodInfo,
     Rule,
     StateKey,
     Status,
@@ -46,6 +48,7 @@ from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBin
 from mooring.plugins.dynamic_resources.claim_plan import allocated_score
 from mooring.plugins.dynamic_resources.device_choice import DeviceChoice, NodeScores
 from mooring.plugins.dynamic_resources.device_rejections import RejectedDevices
+from mooring.plugins.dynamic_resources.device_release import CANNOT_ALLOCATE, DEVICE_RELEASE
 from mooring.plugins.dynamic_resources.device_state import (
     FAILED,
     FOUND,
@@ -60,7 +63,7 @@ from mooring.plugins.dynamic_resources.device_state import (
 )
 from mooring.plugins.dynamic_resources.extended_resources import (
     SPECIAL_NAME,
-    is_device_resource,
+    device_resources,
     requests_and_mappings,
     special_claim,
 )
@@ -88,7 +91,7 @@ _NO_ALLOCATION: Final = Status.error("claim allocation not found for node")
 
 #: The codes of verdicts. Errors follow, one for each node.
 _STATUSES: Final = (_CANNOT_ALLOCATE, _INVALID_POOLS, _UNAVAILABLE, _LEFT_OVER, _CANNOT_FIT)
-_CODE_OF_KIND: Final = {FOUND: 0, NOTHING: 1, INVALID_POOLS: 2}
+_CODE_OF_KIND: Final = {FOUND: 0, NOTHING: CANNOT_ALLOCATE, INVALID_POOLS: 2}
 _UNAVAILABLE_CODE, _LEFT_OVER_CODE, _CANNOT_FIT_CODE, _FIRST_ERROR = 3, 4, 5, 6
 
 
@@ -103,6 +106,7 @@ class PodDevices:
         "filtered",
         "left_over",
         "matchers",
+        "plan_of",
         "plans",
         "resources",
         "special",
@@ -130,6 +134,8 @@ class PodDevices:
         self.errors: dict[str, Outcome] = {}
         self.filtered = False
         self.binding: PodBinding | None = None
+        #: Returns what is to be allocated on a row.
+        self.plan_of: Callable[[int], NodePlan | None] = lambda _row: None
         #: Chooses devices, if a plugin scores allocations.
         self.choice: DeviceChoice | None = None
 
@@ -195,7 +201,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Find the pod's claims; skip pods without any."""
-        resources = self.handle.template(pod).kept(self, lambda: _device_resources(pod))
+        resources = self.handle.template(pod).kept(self, lambda: device_resources(pod))
         if not pod.spec.resource_claims and not resources:
             return SKIP_TEMPLATE
         state.write(DEVICES, PodDevices([], None))
@@ -211,8 +217,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if status is None:
             state.write(DEVICES, found)
             if found.to_allocate:
-                plan_of = partial(self._plan_on, found, pod)
-                state.write(DEVICE_REJECTIONS, RejectedDevices(self._index, self._tracker.usage.view, plan_of))
+                found.plan_of = partial(self._plan_on, found, pod)
+                state.write(DEVICE_REJECTIONS, RejectedDevices(self._index, self._tracker.usage.view, found.plan_of))
             scorers = self.handle.allocation_scorers if found.to_allocate else ()
             if scorers:
                 found.choice = DeviceChoice(pod, scorers, self._tracker.usage.view)
@@ -279,6 +285,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         errors: list[Status] = []
         if found.to_allocate:
             self._allocate(found, pod, rows, codes, served, errors)
+            if (release := state.get(DEVICE_RELEASE)) is not None:
+                release.retry(codes, rows)
         if len(found.to_allocate) < len(found.claims):
             self._check_allocated(found, nodes, codes)
         if not codes.any():
@@ -405,8 +413,19 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         )
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: the result does not depend on other pods."""
-        return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
+        """Return a constant model, since victims free no devices; except for ClaimPreemption."""
+        verdicts, release = self.filter_nodes(state, pod, victims.nodes), state.get(DEVICE_RELEASE)
+        return WhatIf.constant(verdicts, victims) if release is None else release.what_if(verdicts, victims)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
+        """Release the claims of a victim, for ClaimPreemption."""
+        if (release := state.get(DEVICE_RELEASE)) is not None:
+            release.gone.add(removed.pod.uid)
+
+    def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
+        """Undo the release of a victim's claims."""
+        if (release := state.get(DEVICE_RELEASE)) is not None:
+            release.gone.discard(added.pod.uid)
 
     # Score
 
@@ -566,11 +585,6 @@ def _missing_resources(names: list[str], nodes: Nodes) -> Iterator[tuple[tuple[s
 
 def _rows(nodes: Nodes) -> Rows:
     return np.arange(len(nodes)) if nodes.rows is None else nodes.rows
-
-
-def _device_resources(pod: Pod) -> tuple[str, ...]:
-    """Return the extended resources that a pod requests."""
-    return tuple(name for name, amount in pod.requests.items() if amount and is_device_resource(name))
 
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
