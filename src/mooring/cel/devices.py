@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from mooring.api.patterns import PatternIssue, compile_pattern
 from mooring.cel import types
 from mooring.cel.checker import Checker, TypeIssue, validate
 from mooring.cel.conversions import parse_duration, parse_timestamp
@@ -28,7 +29,6 @@ from mooring.cel.list_library import BINDINGS, KUBERNETES_LISTS, LISTS, SETS, TW
 from mooring.cel.network_library import NETWORK
 from mooring.cel.optional_library import OPTIONAL
 from mooring.cel.parser import Parser, SyntaxIssue
-from mooring.cel.patterns import PatternIssue, compile_pattern
 from mooring.cel.planner import Program, ProgramIssue
 from mooring.cel.standard_library import STANDARD
 from mooring.cel.string_library import STRINGS, check_formats

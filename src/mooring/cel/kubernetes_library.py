@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import ClassVar, Final, NamedTuple
 
 from mooring.api.label_validation import label_key_errors
+from mooring.api.patterns import PatternIssue, find_all, find_first
 from mooring.api.quantity import Quantity, QuantityError, parse_quantity
 from mooring.cel import types
 from mooring.cel.environment import Function, Library, Overload, function, member, plain
 from mooring.cel.network_library import url_issue
-from mooring.cel.patterns import PatternIssue, find_all, find_first
 from mooring.cel.string_library import quoted
 from mooring.cel.types import BOOL, DOUBLE, INT, STRING, list_of, struct
 from mooring.cel.values import MAX_INT, MAX_UINT, NONE, CelError, Opaque, Optional, Value, no_such_overload

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 
+from mooring.api.patterns import PatternIssue, found
 from mooring.cel.conversions import duration_or_error, int_or_error, timestamp_or_error, uint_or_error
-from mooring.cel.patterns import PatternIssue, found
 from mooring.cel.values import (
     MAX_LIST,
     MIN_INT,

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from mooring.api.patterns import PatternIssue, compile_pattern
 from mooring.cel import cost, interpreter
 from mooring.cel.checker import Checked
 from mooring.cel.environment import Environment, Overload
@@ -19,7 +20,6 @@ from mooring.cel.lookups import (
     Qualifier,
     StepPlan,
 )
-from mooring.cel.patterns import PatternIssue, compile_pattern
 from mooring.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
 from mooring.cel.values import (
     MISSING,

@@ -7,8 +7,8 @@ import datetime
 from collections.abc import Iterator
 from typing import Any, Final
 
+from mooring.api.patterns import found
 from mooring.apiserver.field_errors import FieldError, duplicate, go_value, invalid, not_supported, required
-from mooring.cluster.custom_resources.patterns import matches
 
 _TYPES: Final = {"string": str, "boolean": bool, "object": dict, "array": list}
 
@@ -71,7 +71,7 @@ def _string(value: str, schema: dict[str, Any], path: str) -> Iterator[FieldErro
     if len(value) < schema.get("minLength", 0):
         yield invalid(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
     pattern = schema.get("pattern")
-    if pattern and not matches(pattern, value):
+    if pattern and not found(pattern, value):
         yield invalid(path, value, f"{path} in body should match '{pattern}'")
     if schema.get("format") == "date-time":
         try:

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
+from mooring.api.patterns import PatternIssue, compile_pattern
 from mooring.apiserver.documents import Document
 from mooring.apiserver.field_errors import FieldError, invalid, required
 from mooring.apiserver.field_rules import choice, immutable
 from mooring.apiserver.object_names import dns_1035_label, dns_subdomain
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.custom_resources.patterns import PatternError, compile_pattern
 from mooring.cluster.kind import ALL_METADATA, Kind
 from mooring.cluster.store import Store
 from mooring.cluster.table_printer import PLAIN
@@ -110,7 +110,7 @@ def _own(schema: Document, path: str, *, root: bool) -> list[FieldError]:
     if "pattern" in schema:
         try:
             compile_pattern(schema["pattern"])
-        except PatternError as error:
+        except PatternIssue as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
             errors.append(invalid(f"{path}.pattern", schema["pattern"], detail))
     return errors

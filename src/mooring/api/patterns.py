@@ -1,6 +1,8 @@
-"""Regular expressions in expressions, matched in linear time with RE2.
+"""Regular expressions of objects, matched in linear time with RE2.
 
-The syntax is that of Go's package regexp, which RE2 shares apart from a few additions that are refused here.
+A tenant chooses the patterns in CEL expressions and in the schemas of definitions, and `^(a+)+$` takes Python's engine
+hours. RE2 limits the memory of a pattern. Its syntax is that of Go's package regexp, which Kubernetes uses, apart from
+a few additions that are refused here.
 """
 
 import functools
@@ -31,7 +33,7 @@ class PatternIssue(ValueError):
 @functools.lru_cache(maxsize=512)
 def compile_pattern(pattern: str) -> Any:
     """Return a compiled pattern. Raises PatternIssue."""
-    import re2  # large, and most expressions have no patterns
+    import re2  # large, and most clusters have no patterns
 
     if len(pattern) > _MAX_LENGTH:
         raise PatternIssue("error parsing regexp: expression too large")
