@@ -1,4 +1,4 @@
-"""Nonsense of every kind: whatever is sent, the answer is an object or a refusal, never a failure of ours."""
+"""Nonsense of every kind: whatever is sent, the answer is an object or a refusal, never an internal error."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Golden decisions: the cases with kube-scheduler's answers, and how an answer of ours compares."""
+"""Golden decisions: the cases with kube-scheduler's answers, and how Mooring's answer compares."""
 
 from __future__ import annotations
 

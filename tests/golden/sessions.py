@@ -1,4 +1,4 @@
-"""Golden sessions: the cases with Volcano's answers, and how an answer of ours compares."""
+"""Golden sessions: the cases with Volcano's answers, and how Mooring's answer compares."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _recipe(part: Part) -> str:
 
 
 def _digest(folder: Path) -> str:
-    """A digest of the Go files of a program of ours."""
+    """A digest of the Go files of a program of this repository."""
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(folder.glob("*.go")))).hexdigest()
 
 

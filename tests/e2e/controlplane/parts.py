@@ -47,7 +47,7 @@ class Module:
     staging_version: str = ""
     #: Further files: path -> content.
     files: tuple[tuple[str, str], ...] = ()
-    #: A folder of ours with the Go files of a program; it is built again when they change.
+    #: A folder of this repository with the Go files of a program; it is built again when they change.
     sources: Path | None = None
 
 
@@ -105,7 +105,7 @@ MODULES: Final = {
             },
         },
     ),
-    # An operator of ours, for the embedded cluster.
+    # An operator, for the embedded cluster.
     "operator": Module(
         name="operator",
         folder=MAIN,

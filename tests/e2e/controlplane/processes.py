@@ -1,4 +1,4 @@
-"""Programs as processes of ours: started, stopped, killed and started again, with a log each."""
+"""Programs as child processes: started, stopped, killed and started again, with a log each."""
 
 from __future__ import annotations
 

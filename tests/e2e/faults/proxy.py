@@ -1,4 +1,4 @@
-"""A proxy of ours between a scheduler and the API server, which injects faults. It runs on a thread.
+"""A proxy between a scheduler and the API server, which injects faults. It runs on a thread.
 
 It speaks HTTP/1.1 over TLS on both sides, with the API server's own certificate to the client, and one connection to
 the server for each connection of a client.
