@@ -349,7 +349,7 @@ def definition(**spec: Any) -> dict[str, Any]:
 
 
 def _stored_kinds() -> Iterator[Case]:
-    """Kinds without a controller in the embedded cluster; the real control plane of this test has no controllers either."""
+    """Kinds without a controller here; the real control plane of this test has no controllers either."""
     scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
     for name, spec in (
