@@ -1,4 +1,4 @@
-"""`mooring job`: list, show, suspend and resume jobs, as vcctl does."""
+"""`mooring job`: create, list, show, suspend, resume and delete jobs, as vcctl does."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ _RANKS = {
 #: The number of events that `view` shows.
 _EVENTS = 10
 _POLL_SECONDS = 0.2
+_API_VERSION = "batch.volcano.sh/v1alpha1"
 
 
 @click.group()
 def job() -> None:
-    """List, show, suspend and resume jobs (batch.volcano.sh)."""
+    """Create, list, show, suspend, resume and delete jobs (batch.volcano.sh)."""
 
 
 _job_argument = click.argument("job", metavar="[NAMESPACE/]NAME")
@@ -157,6 +158,117 @@ def wait(job: str, phases: tuple[str, ...], timeout: float, namespace: str, choi
         if phase not in PHASES:
             raise click.BadParameter(f"{phase!r}: use one of {', '.join(PHASES)}", param_hint="--for")
     click.echo(on_cluster(choice, lambda client: _wait(client, *split(client, job, namespace), phases, timeout)))
+
+
+@job.command()
+@_job_argument
+@click.option("-i", "--image", default="busybox", show_default=True, help="Container image.")
+@click.option("-m", "--min", "least", default=1, show_default=True, help="Number of pods that must start together.")
+@click.option("-r", "--replicas", default=1, show_default=True, help="Number of pods.")
+@click.option(
+    "-R", "--requests", default="cpu=1000m,memory=100Mi", show_default=True, help="Resource requests of a pod."
+)
+@click.option("-L", "--limits", default="cpu=1000m,memory=100Mi", show_default=True, help="Resource limits of a pod.")
+@click.option("-S", "--scheduler", default="volcano", show_default=True, help="Scheduler of the job.")
+@click.option("-q", "--queue", default="default", show_default=True, help="Queue of the job.")
+@namespace_option
+@cluster_options
+def run(
+    job: str,
+    image: str,
+    least: int,
+    replicas: int,
+    requests: str,
+    limits: str,
+    scheduler: str,
+    queue: str,
+    namespace: str,
+    choice: ClusterChoice,
+) -> None:
+    """Create a job with one task, as `vcctl job run` does."""
+    resources = {"requests": _amounts(requests, "--requests"), "limits": _amounts(limits, "--limits")}
+
+    async def create(client: Client) -> str:
+        where, name = split(client, job, namespace)
+        container = {"name": name, "image": image, "imagePullPolicy": "IfNotPresent", "resources": resources}
+        template = {
+            "metadata": {"name": name, "labels": {"job.volcano.sh": name}},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
+        spec = {"minAvailable": least, "schedulerName": scheduler, "queue": queue}
+        spec["tasks"] = [{"replicas": replicas, "template": template}]
+        return await _create(client, {"metadata": {"name": name}, "spec": spec}, where)
+
+    click.echo(on_cluster(choice, create))
+
+
+@job.command()
+@click.option("-f", "--filename", required=True, metavar="FILE", help="Manifest with jobs; - for standard input.")
+@namespace_option
+@cluster_options
+def create(filename: str, namespace: str, choice: ClusterChoice) -> None:
+    """Create the jobs of a manifest."""
+    from mooring.api.yaml_nodes import ReadError
+    from mooring.api.yaml_reader import read_documents
+    from mooring.cli.input_files import read_text
+
+    try:
+        documents = [each for each in read_documents(read_text(filename)) if each is not None]
+    except ReadError as error:
+        raise click.ClickException(f"{filename}: {error}") from None
+    for each in documents:
+        if not isinstance(each, dict) or (each.get("apiVersion"), each.get("kind")) != (_API_VERSION, "Job"):
+            raise click.ClickException(f"{filename}: expected jobs ({_API_VERSION}, kind Job)")
+
+    async def send(client: Client) -> list[str]:
+        return [await _create(client, each, namespace or client.access.namespace) for each in documents]
+
+    for line in on_cluster(choice, send):
+        click.echo(line)
+
+
+@job.command()
+@_job_argument
+@namespace_option
+@cluster_options
+def delete(job: str, namespace: str, choice: ClusterChoice) -> None:
+    """Delete a job and its pods."""
+    from mooring.api.volcano_jobs import VolcanoJob
+
+    async def send(client: Client) -> VolcanoJob:
+        found = await _job(client, *split(client, job, namespace))
+        await client.delete(VolcanoJob, found.name, namespace=found.namespace, uid=found.uid)
+        return found
+
+    click.echo(f"job {on_cluster(choice, send).key}: deleted")
+
+
+async def _create(client: Client, document: dict[str, Any], namespace: str) -> str:
+    """Create a job and return a message about it."""
+    from mooring.api.volcano_jobs import VolcanoJob
+    from mooring.kube import resource_of
+
+    where = (document.get("metadata") or {}).get("namespace") or namespace
+    whole = {**document, "apiVersion": _API_VERSION, "kind": "Job"}
+    made = await client.send("POST", resource_of(VolcanoJob).path(namespace=where), whole)
+    return f"job {where}/{made['metadata']['name']}: created"
+
+
+def _amounts(text: str, option: str) -> dict[str, str]:
+    """Parse amounts such as `cpu=1,memory=100Mi`."""
+    from mooring.api.quantity import QuantityError, parse_quantity
+
+    found = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        name, equals, amount = part.partition("=")
+        try:
+            parse_quantity(amount)
+        except QuantityError:
+            equals = ""
+        if not (name and equals):
+            raise click.BadParameter(f"{part!r}: write amounts as in cpu=1,memory=100Mi", param_hint=option)
+        found[name] = amount
+    return found
 
 
 async def _wait(client: Client, namespace: str, name: str, phases: tuple[str, ...], seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`mooring queue`: list, show, open and close queues, as vcctl does."""
+"""`mooring queue`: create, list, show, open, close and delete queues, as vcctl does."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from mooring.simulation.report import Part
 
 _PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
+#: Queues that the controller creates.
+_STANDING = ("root", "default")
 #: The order in which columns are omitted on a narrow terminal.
 _RANKS = {"Unknown": 7, "Completed": 6, "Weight": 5, "Parent": 4, "Memory": 3, "CPU": 2, "Inqueue": 1}
 
 
 @click.group()
 def queue() -> None:
-    """List, show, open and close queues."""
+    """Create, list, show, open, close and delete queues."""
 
 
 @queue.command("list")
@@ -123,6 +125,58 @@ def close(name: str, choice: ClusterChoice) -> None:
     if name == "root":
         raise click.ClickException("the root queue cannot be closed: close the queues below it")
     _command(choice, name, "CloseQueue")
+
+
+@queue.command()
+@click.argument("name")
+@click.option(
+    "-w", "--weight", default=1, show_default=True, type=click.IntRange(1, 65535), help="Weight of the queue."
+)
+@click.option("--parent", default="", help="Parent queue. By default root.")
+@cluster_options
+def create(name: str, weight: int, parent: str, choice: ClusterChoice) -> None:
+    """Create a queue."""
+    from mooring.api.meta import ObjectMeta
+    from mooring.api.volcano import Queue, QueueSpec
+    from mooring.kube import AlreadyExists
+
+    made = Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=weight, parent=parent))
+
+    async def send(client: Client) -> None:
+        try:
+            await client.create(made)
+        except AlreadyExists:
+            raise click.ClickException(f"there is a queue {name} already") from None
+
+    on_cluster(choice, send)
+    click.echo(f"queue {name}: created")
+
+
+@queue.command()
+@click.argument("name")
+@cluster_options
+def delete(name: str, choice: ClusterChoice) -> None:
+    """Delete a queue that has no child queues and no pod groups."""
+    from mooring.api.volcano import Queue
+    from mooring.kube import NotFound
+
+    if name in _STANDING:
+        raise click.ClickException(f"the {name} queue cannot be deleted")
+
+    async def send(client: Client) -> None:
+        queues, groups = await _read(client)
+        children = [each.name for each in queues if each.spec.parent == name]
+        inside = [each.key for each in groups if _queue_of(each) == name]
+        if children or inside:
+            what = f"child queues: {', '.join(children)}" if children else f"pod groups: {', '.join(inside[:5])}"
+            raise click.ClickException(f"queue {name} cannot be deleted: it has {what}")
+        try:
+            await client.delete(Queue, name)
+        except NotFound:
+            raise click.ClickException(f"there is no queue {name}") from None
+
+    on_cluster(choice, send)
+    click.echo(f"queue {name}: deleted")
 
 
 def _command(choice: ClusterChoice, name: str, action: str) -> None:

@@ -1,0 +1,170 @@
+"""Run Volcano's example manifests, unmodified, on an embedded cluster: `python scripts/volcano_examples.py`.
+
+The files are read from the Go module cache (`go mod download volcano.sh/volcano@v1.15.1`), or from a given folder.
+The result is a table for docs/jobs.md: each file ran, was refused as Volcano refuses it, or why it did not run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+
+from mooring.cluster import EmbeddedCluster
+from mooring.config import load_config
+from mooring.controllers.definitions import DEFINITIONS
+from mooring.controllers.manager import ControllerManager, ManagerSettings
+from mooring.kube import Client, KubeError, NotFound, load_access
+from mooring.kube.api_resources import plural_of
+from mooring.live import LiveScheduler
+from mooring.live.batch.batch_settings import BatchSettings
+
+_MODULE: Final = "volcano.sh/volcano@v1.15.1"
+_CONFIG: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+"""
+_SECONDS: Final = 12.0
+_CLUSTER_KINDS: Final = frozenset({"Queue", "PriorityClass", "Namespace"})
+#: Kinds that do nothing by themselves.
+_PASSIVE: Final = frozenset({"ConfigMap", "PriorityClass", "Queue", "JobTemplate", "Role", "RoleBinding", "PodGroup"})
+#: Kinds in other files of the folder that are created first.
+_REFERRED: Final = frozenset({"JobTemplate", "PriorityClass", "Queue"})
+_CAPACITY: Final = {
+    "cpu": "64", "memory": "512Gi", "pods": "500", "ephemeral-storage": "1Ti", "nvidia.com/gpu": "16",
+}  # fmt: skip
+
+
+def folder() -> Path:
+    """Return the folder of the examples."""
+    if len(sys.argv) > 1:
+        return Path(sys.argv[1])
+    cache = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
+    found = Path(cache) / _MODULE / "example"
+    if not found.is_dir():
+        sys.exit(f"{found} does not exist: run `go mod download {_MODULE}` first")
+    return found
+
+
+@contextlib.asynccontextmanager
+async def cluster(place: Path) -> AsyncIterator[Client]:
+    """Run a cluster with the controllers and with sessions."""
+    embedded = EmbeddedCluster(definitions=DEFINITIONS)
+    await embedded.start()
+    embedded.add_nodes(5, capacity=_CAPACITY)
+    kubeconfig = place / "kubeconfig"
+    kubeconfig.write_text(embedded.kubeconfig())
+    access = load_access(kubeconfig=str(kubeconfig))
+    batch = BatchSettings(schedule_period=0.2)
+    scheduler = LiveScheduler(load_config(_CONFIG, source="script"), access, batch=batch)
+    manager = ControllerManager(access, ManagerSettings(qps=0))
+    tasks = [asyncio.ensure_future(scheduler.run()), asyncio.ensure_future(manager.run())]
+    try:
+        await asyncio.gather(scheduler.ready.wait(), manager.ready.wait())
+        async with Client(access) as client:
+            yield client
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await embedded.stop()
+
+
+def path_of(document: dict[str, Any], *, name: bool = True) -> str:
+    """Return the path of an object, or of its collection."""
+    version, metadata = document["apiVersion"], document["metadata"]
+    base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    if document["kind"] not in _CLUSTER_KINDS:
+        base += f"/namespaces/{metadata.get('namespace', 'default')}"
+    collection = f"{base}/{plural_of(document['kind'])}"
+    return f"{collection}/{metadata['name']}" if name else collection
+
+
+async def outcome(client: Client, document: dict[str, Any]) -> str:
+    """Return the state of an object; empty if it is not known yet."""
+    found = await client.send("GET", path_of(document))
+    status, kind = found.get("status") or {}, document["kind"]
+    if kind in _PASSIVE:
+        return "created"
+    if kind == "Job":
+        state = status.get("state") or {}
+        if state.get("reason") in {"InvalidJob", "QueueNotFound"}:
+            return f"refused: {state.get('message')}"
+        return f"ran ({state['phase']})" if state.get("phase") not in {None, "", "Pending"} else ""
+    if kind in {"ReplicaSet", "Deployment"}:
+        return "ran" if status.get("readyReplicas") == found["spec"].get("replicas", 1) else ""
+    if kind == "JobFlow":
+        return f"ran ({status['state']['phase']})" if status.get("runningJobs") or status.get("completedJobs") else ""
+    return "created: a job starts at its next time" if kind == "CronJob" else ""
+
+
+async def why(client: Client, document: dict[str, Any]) -> str:
+    """Return the last warning about an object or its pods."""
+    events = (await client.send("GET", "/api/v1/events"))["items"]
+    name = document["metadata"]["name"]
+    about = [each for each in events if each["involvedObject"]["name"].startswith(name) and each["type"] == "Warning"]
+    return str(about[-1]["message"]) if about else "no event"
+
+
+async def run(client: Client, file: Path) -> str:
+    """Create the objects of a file, and return what became of them."""
+    documents = [each for each in yaml.safe_load_all(file.read_text()) if each]
+    own = {(each["kind"], each["metadata"].get("name")) for each in documents}
+    for other in sorted(file.parent.glob("*.yaml")):  # queues and templates that the file refers to
+        for each in yaml.safe_load_all(other.read_text()):
+            if each and each["kind"] in _REFERRED and (each["kind"], each["metadata"]["name"]) not in own:
+                await client.send("POST", path_of(each, name=False), each)
+    made: list[dict[str, Any]] = []
+    results: dict[str, None] = {}
+    for document in sorted(documents, key=lambda each: each["kind"] not in _PASSIVE):
+        namespace = document["metadata"].get("namespace", "default")
+        with contextlib.suppress(KubeError):
+            await client.send("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        try:
+            if "name" not in document["metadata"]:  # generateName
+                document["metadata"]["name"] = f"{document['metadata']['generateName']}x"
+            await client.send("POST", path_of(document, name=False), document)
+        except NotFound:
+            results[f"{document['kind']} ({document['apiVersion']}) needs its own operator"] = None
+        except KubeError as error:
+            results[f"refused: {error}"] = None
+        else:
+            made.append(document)
+    for document in made:
+        found = ""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                while not (found := await outcome(client, document)):
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            found = f"waits: {await why(client, document)}"
+        if document["kind"] not in _PASSIVE or len(made) == sum(each["kind"] in _PASSIVE for each in made):
+            results[found] = None
+    for document in reversed(made):
+        with contextlib.suppress(KubeError):
+            await client.send("DELETE", path_of(document), {"propagationPolicy": "Background"})
+    return "; ".join(results)
+
+
+async def main() -> None:
+    """Print the table."""
+    root = folder()
+    click.echo("| File | Result |\n|---|---|")
+    with tempfile.TemporaryDirectory() as place:
+        for file in sorted((*root.rglob("*.yaml"), *root.rglob("*.yml"))):
+            async with cluster(Path(place)) as client:
+                text = (await run(client, file)).replace("|", "\\|").replace("\n", " ")
+            click.echo(f"| `{file.relative_to(root)}` | {text} |")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
