@@ -30,6 +30,7 @@ PAGES = (
     "docs/what-if.md",
     "docs/record-and-replay.md",
     "docs/placement.md",
+    "docs/tune.md",
     "docs/devices.md",
     "docs/jobs.md",
     "docs/plugins/README.md",

@@ -71,6 +71,7 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
             "docs/record-and-replay.md",
             ["kind: ClusterRole\n", "recorded by `mooring record`", "decisions: all identical", "synced"],
         ),
+        ("docs/tune.md", ["8 trials", "PARETO FRONT", "HELD-OUT WORKLOADS"]),
         ("docs/placement.md", ["2 moves would make room for 2 pods.", '"emptied": [']),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has stopped."]),
         (

@@ -38,6 +38,7 @@ COMMANDS = {
     "up": ("mooring.cli.up", "up", "Run a local cluster and a scheduler for it."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
     "rebalance": ("mooring.cli.rebalance", "rebalance", "Propose moves that make room for pending pods."),
+    "tune": ("mooring.cli.tune", "tune", "Search for a better configuration on recordings, traces or generated load."),
     "what-if": ("mooring.cli.what_if", "what_if", "Show the effect of changes to a cluster before they are made."),
 }
 

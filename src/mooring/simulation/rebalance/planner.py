@@ -33,7 +33,8 @@ from mooring.scheduler.attempt_results import ScheduleResult
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.schedule_one import schedule_pod
-from mooring.simulation.rebalance.packing import Floats, Ints, Mask, Packing, Problem
+from mooring.simulation.fragmentation import fragmentation
+from mooring.simulation.rebalance.packing import Ints, Mask, Packing, Problem
 from mooring.simulation.what_if import stays, unassigned
 from mooring.simulation.workloads import controller_of
 
@@ -412,26 +413,15 @@ class Planner:
     # Fragmentation
 
     def _fragmentation(self, free: Ints) -> float:
-        """Return the free share of the cluster, in percent, on nodes without room for a typical pod.
-
-        The free share of a node is that of its scarcest resource. Each kind of pod counts as often as it occurs.
-        """
-        problem = self._problem
-        count, resources = len(self._table), problem.sizes.shape[1] - 1
-        if not count or not len(problem.kinds) or not resources:
+        """Return the fragmentation with some room on the nodes, for the kinds of pods that there are."""
+        problem, resources = self._problem, self._problem.sizes.shape[1] - 1
+        if not len(problem.kinds):
             return 0.0
         popularity = np.bincount(problem.kinds, minlength=len(problem.sizes)) / len(problem.kinds)
         capacity = np.maximum(problem.free[:, :resources], 0)
         here = np.flatnonzero(problem.homes >= 0)
         np.add.at(capacity, problem.homes[here], problem.sizes[problem.kinds[here], :resources])
-        parts = np.maximum(free[:, :resources], 0) / np.maximum(capacity.sum(axis=0), 1)
-        shares: Floats = np.where(capacity > 0, parts, np.inf).min(axis=1)
-        shares[np.isinf(shares)] = 0.0
-        lost = np.zeros(count)
-        for kind, weight in enumerate(popularity.tolist()):
-            if weight:
-                lost += weight * ~(free >= problem.sizes[kind]).all(axis=1)
-        return 100 * float((shares * lost).sum())
+        return fragmentation(free, capacity, problem.sizes, popularity)
 
     # Validation
 

@@ -1,0 +1,1 @@
+"""Tuning: searches weights, strategies and arguments of plugins for a user's objective."""
