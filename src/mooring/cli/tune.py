@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @config_option
 @plugin_options
 @release_options
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search and of generated load.")
 @output_option("table", "json")
 def tune(
     files: tuple[str, ...],
