@@ -86,7 +86,7 @@ python:
 
 # These targets use a real control plane. Go builds it once, outside the checkout.
 # K8S=1.37.1 selects another version of Kubernetes than the main one: K8S=1.37.1 make e2e.
-.PHONY: controlplane e2e e2e-next bench-live bench-batch bench-compare
+.PHONY: controlplane e2e e2e-next e2e-older bench-live bench-batch bench-compare
 
 controlplane: setup-dev  ## Build etcd, kube-apiserver and the other components from Go modules (once, about 15 minutes).
 	@$(BIN)/python -m tests.e2e.controlplane build
@@ -99,6 +99,11 @@ e2e-next: setup-dev  ## Run the tests about decisions, metrics and flags on the 
 	@$(NEXT) $(BIN)/python -m tests.e2e.controlplane build kubectl etcd kube-apiserver kube-scheduler
 	@$(NEXT) MOORING_DIFFERENTIAL=0:12 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) \
 		tests/e2e/test_emulation.py tests/e2e/test_flags.py tests/e2e/test_metrics_live.py tests/e2e/test_differential.py
+
+OLDER := tests/e2e/test_older_servers.py tests/e2e/test_community.py tests/e2e/test_preemption_live.py
+e2e-older: setup-dev  ## Run Mooring on an older API server: make e2e-older K8S=1.33.13 (builds one program, 8 minutes).
+	@K8S=$(K8S) $(BIN)/python -m tests.e2e.controlplane build kubectl etcd kube-apiserver
+	@K8S=$(K8S) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) $(OLDER)
 
 bench-live: setup-dev  ## Measure binds per second, startup and latency next to kube-scheduler on a real control plane.
 	@$(BIN)/python -m bench.live

@@ -70,7 +70,7 @@ def sweep(plane: ControlPlane, namespaces: Iterable[str]) -> None:
 
 
 def _empty(api: Api, collection: str) -> None:
-    for each in api.items(collection):
+    for each in _items(api, collection):
         if _built_in(each):
             continue
         path = f"{collection}/{each['metadata']['name']}"
@@ -78,6 +78,16 @@ def _empty(api: Api, collection: str) -> None:
             # The controllers that would remove them need not be running.
             _unless_gone(api, path, {"metadata": {"finalizers": None}})
         api.delete(path)
+
+
+def _items(api: Api, collection: str) -> list[Object]:
+    """The objects; none where the server does not have the kind, as older ones."""
+    try:
+        return api.items(collection)
+    except ApiFailure as failure:
+        if failure.status != 404:
+            raise
+        return []
 
 
 def _unless_gone(api: Api, path: str, patch: Object) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from mooring.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.cluster import EmbeddedCluster
 from mooring.config import PluginSpec, load_config
 from mooring.framework import CustomResource, Lister, Plugin
 from mooring.framework.custom_definitions import definition_of
 from mooring.framework.points import points_of
-from mooring.kube import Client, load_access
+from mooring.kube import Client, Resource, load_access
 from mooring.live import LiveScheduler
 from mooring.live import custom as informers
 from tests.log_capture import capture_logs
@@ -203,3 +205,32 @@ async def test_a_background_task_is_started_again_when_it_breaks(world: World) -
     assert "gitVersion" in gate(scheduler).started[0]
     (error,) = [each["error"] for each in logs if "background" in each["event"]]
     assert error.endswith(" in run: ConnectionError: not yet")
+
+
+class OldServer:
+    """A client whose server has none of the kinds."""
+
+    def __init__(self) -> None:
+        self.random = random.Random(0)
+        self.asked: list[str] = []
+
+    async def serves(self, resource: Resource[Any]) -> bool:
+        self.asked.append(resource.kind)
+        return False
+
+
+async def test_an_api_that_an_older_server_does_not_have_is_reported_once() -> None:
+    """One warning for all its kinds, which says what that means; then the scheduler goes on without them."""
+    client = OldServer()
+    kinds = (DeviceClass, ResourceClaim, ResourceSlice)
+    custom = informers.CustomInformers(cast(Client, client), lambda changes: None, known=(), drop=lambda kind: None)
+    with capture_logs() as logs:
+        async with asyncio.TaskGroup() as tasks:
+            custom.begin(tasks)
+            await custom.watch(kinds)
+            assert custom.lagging() == []
+            await custom.retain(())
+    warned = [each["event"] for each in logs if each["log_level"] == "warning"]
+    (warning,) = warned
+    assert warning.startswith("The cluster does not serve resource.k8s.io/v1: pods with resource claims stay pending.")
+    assert sorted(client.asked) == sorted(kind.__name__ for kind in kinds)

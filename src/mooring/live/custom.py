@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import Any
 
+from mooring.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.api.meta import KubeObject
 from mooring.framework.custom_resources import CustomResource
 from mooring.kube import (
@@ -31,8 +32,9 @@ from mooring.unexpected_errors import report_unexpected
 log = get_logger("mooring.live")
 _PLUGIN_ROLE = "mooring plugin manifests FILE --rbac"
 
-#: How often to check again a kind that is not served or cannot be read.
+#: How often to check again a kind that is not served or cannot be read, and one that only another server would serve.
 _LOOK_SECONDS = 2.0
+_LOOK_BUILT_IN_SECONDS = 30.0
 
 
 class CustomInformers:
@@ -60,6 +62,8 @@ class CustomInformers:
         self._drop = drop
         self._tasks: asyncio.TaskGroup
         self._informers: dict[type[KubeObject], tuple[Informer, asyncio.Task[None]]] = {}
+        #: The warnings about kinds that are not served. Kinds of one API have the same warning.
+        self._warned: set[str] = set()
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
         """Set the task group in which the informers run."""
@@ -77,6 +81,7 @@ class CustomInformers:
                     self._hint,
                     role_command=role,
                     throttle=self._throttle,
+                    warned=self._warned,
                 )
                 task = self._tasks.create_task(informer.run(), name=f"watch {kind.__name__}")
                 self._informers[kind] = (informer, task)
@@ -110,8 +115,12 @@ class Informer:
         fields: str = "",
         role_command: str = "",
         throttle: Callable[[], Awaitable[None]] | None = None,
+        warned: set[str] | None = None,
     ) -> None:
-        """``role_command`` prints the role that allows reading the kind, if it is not `mooring rbac`."""
+        """``role_command`` prints the role that allows reading the kind, if it is not `mooring rbac`.
+
+        ``warned`` has the warnings that other informers logged, which are not logged again.
+        """
         self._client = client
         self._hint = hint
         self._role_command = role_command
@@ -122,6 +131,7 @@ class Informer:
         self._reflector = self._new()
         self._served = True
         self._reported: str = ""
+        self._warned = warned if warned is not None else set()
         #: Set when the objects were listed, or the kind is not served.
         self.ready = asyncio.Event()
 
@@ -178,12 +188,15 @@ class Informer:
                 self._client.failures.succeeded(str(self._resource))
             if self._served:
                 return
-            self._report(
-                f"The cluster does not serve {self._resource} in version {self._resource.version}: "
-                f"{self._hint(self._resource.kind)}"
-            )
+            self._report(self._warning())
             self.ready.set()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_LOOK_BUILT_IN_SECONDS if self._resource.model in _BUILT_IN else _LOOK_SECONDS)
+
+    def _warning(self) -> str:
+        resource = self._resource
+        if resource.model in _DEVICES:
+            return f"The cluster does not serve {resource.api_version}: {_NO_CLAIMS}"
+        return f"The cluster does not serve {resource} in version {resource.version}: {self._hint(resource.kind)}"
 
     async def _follow(self, task: asyncio.Task[None]) -> None:
         """Wait until the kind is no longer served."""
@@ -199,6 +212,7 @@ class Informer:
                     self.ready.set()
                 if synced.done() and self._reported:
                     log.info("objects are read now", kind=str(self._resource), count=len(self._reflector.objects))
+                    self._warned.discard(self._reported)
                     self._reported = ""
                 error = self._reflector.last_error
                 if isinstance(error, NotFound) and not await self._still_served():
@@ -216,13 +230,18 @@ class Informer:
 
     def _report(self, text: str) -> None:
         """Log a warning once."""
-        if text != self._reported:
-            self._reported = text
-            log.warning(text)
+        if text == self._reported:
+            return
+        self._reported = text
+        if text in self._warned:
+            log.debug(text, kind=str(self._resource))
+            return
+        self._warned.add(text)
+        log.warning(text)
 
 
 def _plugin_hint(kind: str) -> str:
-    if kind in _BUILT_IN:
+    if kind in _BUILT_IN_NAMES:
         return f"plugins find no {kind}. Upgrade the API server, or enable this API"
     return (
         f"plugins find no {kind} until its CustomResourceDefinition is applied; "
@@ -231,8 +250,11 @@ def _plugin_hint(kind: str) -> str:
 
 
 _FIRST = asyncio.FIRST_COMPLETED
+_NO_CLAIMS = "pods with resource claims stay pending. API servers have this API since Kubernetes 1.34"
+_DEVICES = frozenset((DeviceClass, ResourceClaim, ResourceSlice))
 #: Kinds that need no CustomResourceDefinition.
-_BUILT_IN = frozenset(each.kind for each in RESOURCES.values() if each.group.endswith("k8s.io"))
+_BUILT_IN = frozenset(model for model, each in RESOURCES.items() if each.group.endswith("k8s.io"))
+_BUILT_IN_NAMES = frozenset(RESOURCES[model].kind for model in _BUILT_IN)
 
 
 def resource_for(kind: type[KubeObject]) -> Resource[Any]:
