@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -49,9 +50,15 @@ class Devices:
         spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": listed}
         self._create("resourceslices", {"metadata": {"name": f"{name}-gpus"}, "spec": spec})
 
-    def add_pod(self, name: str) -> None:
+    def add_pod(self, name: str, **spec: Any) -> None:
         claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
-        self.cluster.add_pod(name, resourceClaims=claims)
+        self.cluster.add_pod(name, resourceClaims=claims, **spec)
+
+    def add_extended(self, name: str) -> None:
+        """A pod that requests a device as an extended resource."""
+        amounts = {"requests": {"cpu": "100m", GPU: "1"}, "limits": {GPU: "1"}}
+        container = {"name": "c", "image": "registry.example/c:1", "resources": amounts}
+        self.cluster.add_pod(name, containers=[container])
 
     def claims(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.api.items(f"{self.space}/resourceclaims")
@@ -77,9 +84,9 @@ def devices(full_cluster: Cluster) -> Iterator[Devices]:
     made.clean_up()
 
 
-def start(devices: Devices) -> Any:
+def start(devices: Devices, *flags: str) -> Any:
     plane = devices.cluster.plane
-    return plane.run("mooring", mooring_command(plane, "--leader-elect=false"), wait=False)
+    return plane.run("mooring", mooring_command(plane, "--leader-elect=false", *flags), wait=False)
 
 
 def test_claims_from_templates_get_devices(devices: Devices) -> None:
@@ -103,9 +110,7 @@ def test_claims_from_templates_get_devices(devices: Devices) -> None:
 def test_extended_resources_get_a_claim(devices: Devices) -> None:
     devices.add_node("n0", 1)
     start(devices)
-    amounts = {"requests": {"cpu": "100m", GPU: "1"}, "limits": {GPU: "1"}}
-    container = {"name": "c", "image": "registry.example/c:1", "resources": amounts}
-    devices.cluster.add_pod("p", containers=[container])
+    devices.add_extended("p")
     assert devices.cluster.wait_bound("p") == {"p": "n0"}
     (claim,) = devices.claims()
     status = devices.cluster.pod("p")["status"]["extendedResourceClaimStatus"]
@@ -129,3 +134,26 @@ def test_a_killed_scheduler_allocates_no_device_twice(devices: Devices) -> None:
     found = devices.allocated()
     assert (len(found), set(found.values())) == (32, {1})
     assert all(len(claim["status"]["reservedFor"]) == 1 for claim in devices.claims())
+
+
+PREEMPTION: Final = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {postFilter: {enabled: [{name: ClaimPreemption}]}}
+"""
+
+
+def test_a_pod_is_evicted_for_its_device_if_the_plugin_is_enabled(devices: Devices, tmp_path: Path) -> None:
+    devices.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "urgent"}, "value": 1000})
+    devices.add_node("n0", 2)
+    (tmp_path / "scheduler.yaml").write_text(PREEMPTION)
+    start(devices, "--config", str(tmp_path / "scheduler.yaml"))
+    for name in ("low", "important"):
+        devices.add_pod(name, **({"priorityClassName": "urgent"} if name == "important" else {}))
+    devices.cluster.wait_bound("low", "important")
+    devices.add_pod("urgent", priorityClassName="urgent")
+    assert devices.cluster.wait_bound("urgent")["urgent"] == "n0"
+    assert {each["metadata"]["name"] for each in devices.cluster.pods()} == {"important", "urgent"}
+    assert set(devices.allocated().values()) == {1}

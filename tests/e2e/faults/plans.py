@@ -9,7 +9,7 @@ from random import Random
 from typing import Final, Literal
 
 #: What a request is for.
-Call = Literal["bind", "status", "event", "evict", "list", "page", "watch", "get", "lease", "other"]
+Call = Literal["bind", "status", "event", "evict", "list", "page", "watch", "get", "lease", "claim", "other"]
 #: What happens to it. A number is an HTTP status; `gone` is 410, in a watch as its last line; `unsaid` and `unheard`
 #: break the connection before and after the server did what was asked; `silent` and `mute` leave the client without an
 #: answer instead; `torn` breaks the answer off; `garbled` ends it too early, though in order; `late` is a 500 after a
@@ -51,7 +51,9 @@ def call_of(method: str, target: str) -> Call:
             return "watch"
         if "continue=" in query:
             return "page"
-        return "get" if "/pods/" in path else "list"
+        return "get" if "/pods/" in path or "/resourceclaims/" in path else "list"
+    if "/resourceclaims" in path:
+        return "claim"
     if method == "PATCH" and path.endswith("/status"):
         return "status"
     return "evict" if method == "DELETE" else "other"
@@ -85,7 +87,7 @@ class Plan:
         if not self.active or not kinds or self.happened.total() >= self._most:
             return None
         # Watches and lists are few: for the test to say something, most of them must suffer.
-        often = self._often if call in {"bind", "status", "event"} else 0.5
+        often = self._often if call in {"bind", "status", "event", "claim"} else 0.5
         if self._random.random() >= often:
             return None
         kind = self._random.choice(kinds)

@@ -192,3 +192,21 @@ def test_waits_for_binding_conditions_are_recorded(stamp: str, conditions: list[
         with pytest.raises(ClaimBindingError):
             bind(server, allocate=False)
     assert server.waits == [f"default-scheduler {status} 1 0"]
+
+
+def test_a_pod_is_tried_again_when_its_left_over_claim_is_gone() -> None:
+    activated: list[str] = []
+    handle = Handle(activate=activated.extend)
+    lister = handle.objects.lister(ResourceClaim)
+    stored = claim(name="left-over")
+    lister.put(stored)
+    binder = ClaimBinder(handle, ClaimTracker(lister))
+    server = Server(stored)
+    binder.delete_left_over(server, stored, POD)
+    assert server.calls == ["update", "delete"]
+    assert activated == []
+    lister.remove("left-over", "default")
+    assert activated == [POD.key]
+    lister.put(stored)
+    lister.remove("left-over", "default")
+    assert activated == [POD.key]

@@ -68,6 +68,9 @@ class ClaimBinder:
     def __init__(self, handle: Handle, tracker: ClaimTracker) -> None:
         self._handle = handle
         self._tracker = tracker
+        #: The uid of a claim that is being deleted -> the pod that waits for that.
+        self._left_over: dict[str, str] = {}
+        handle.lister(ResourceClaim).listen(self._claim_changed)
 
     async def bind(
         self, writer: ClaimWriter, pod: Pod, node_name: str, binding: PodBinding, binding_timeout: float
@@ -245,6 +248,20 @@ class ClaimBinder:
     async def deallocate(self, writer: ClaimWriter, claim: ResourceClaim) -> None:
         """Remove the allocation of a claim."""
         await writer.update_status(_replace(claim, status=ResourceClaimStatus()), claim)
+
+    def delete_left_over(self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod) -> None:
+        """Delete a claim that an earlier attempt left, and try the pod again when it is gone.
+
+        No queueing hint reports this: in kube-scheduler, the pod waits for another event or for five minutes.
+        """
+        self._left_over[claim.uid] = pod.key
+        writer.start(self.delete(writer, claim), f"delete claim {claim.key}")
+
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if new is None and old is not None:
+            pod = self._left_over.pop(old.uid, None)
+            if pod is not None:
+                self._handle.activate((pod,))
 
     async def delete(self, writer: ClaimWriter, claim: ResourceClaim) -> None:
         """Delete a claim that this scheduler created; its finalizer is removed first."""

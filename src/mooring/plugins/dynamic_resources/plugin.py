@@ -484,7 +484,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
                 return _DEALLOCATED
         if special is not None and special.name != SPECIAL_NAME:
             if writer is not None:
-                writer.start(self._binder.delete(writer, special), f"delete claim {special.key}")
+                self._binder.delete_left_over(writer, special, pod)
             return _DELETED
         return _STILL if reports else _SILENT
 
