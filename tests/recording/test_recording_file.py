@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mooring.api.pod import Pod
-from mooring.recording.recording_file import RecordingError, RecordingReader, RecordingWriter
-from mooring.recording.records import Header, Kind, ObjectDecoder, redacted
+from mooring.recording.recording_file import RecordingReader, RecordingWriter
+from mooring.recording.records import Header, Kind, ObjectDecoder, RecordingError, redacted
 from mooring.testing import make_pod
 
 HEADER = Header(source="mooring run", seed=7)

@@ -49,7 +49,8 @@ def record(
     from mooring.live.informers import KINDS
     from mooring.live.recording import WatchRecorder, header_of, plugin_files
     from mooring.recording.anonymize import Anonymizer
-    from mooring.recording.recording_file import RecordingError, RecordingWriter
+    from mooring.recording.recording_file import RecordingWriter
+    from mooring.recording.records import RecordingError
     from mooring.scheduler.profiles import enabled_kinds
 
     release = emulated.release(server_minor(choice) if emulated.named is None else None)

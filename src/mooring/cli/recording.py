@@ -31,7 +31,8 @@ def recording(file: str, table_name: str | None, output: str) -> None:
     The same tables are available to programs: `mooring.recording.tables.rows(FILE, "decisions")`.
     """
     from mooring.cli.output import print_result
-    from mooring.recording.recording_file import RecordingError, RecordingReader
+    from mooring.recording.recording_file import RecordingReader
+    from mooring.recording.records import RecordingError
     from mooring.recording.tables import TABLES
 
     try:

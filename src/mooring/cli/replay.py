@@ -13,7 +13,7 @@ from mooring.cli.input_files import fail, read_setup
 from mooring.cli.options import ReleaseChoice, config_option, output_option, plugin_options, release_options
 from mooring.config import ConfigError
 from mooring.loading import Requested, Setup
-from mooring.recording.recording_file import RecordingError
+from mooring.recording.records import RecordingError
 from mooring.scheduler.profile import ProfileError
 from mooring.simulation.sources import InputError, read
 
@@ -79,7 +79,7 @@ def replay(
     rates = _rates(prices)
     try:
         header = _header(file)
-        release = emulated.release(None if header is None else int(header.release.partition(".")[2]))
+        release = emulated.release(_minor(header))
         setup = read_setup(config_file, requested, release)
         changed = config_file is not None or emulated.named is not None or _adds_plugins(setup, header)
         if header is not None and header.source == "mooring run" and not (changed or compare or files):
@@ -106,6 +106,12 @@ def _header(file: str) -> Header | None:
     from mooring.recording.recording_file import RecordingReader, is_recording
 
     return RecordingReader(file).start()[1] if is_recording(file) else None
+
+
+def _minor(header: Header | None) -> int | None:
+    """Return the minor version of the emulated release of a recording."""
+    minor = header.release.partition(".")[2] if header is not None else ""
+    return int(minor) if minor.isdecimal() and len(minor) < 4 else None
 
 
 def _rates(prices: Sequence[str]) -> dict[str, float]:

@@ -194,7 +194,7 @@ def _recording(
     if folder is None:
         return None
     from mooring.live.recording import LiveRecording, plugin_files
-    from mooring.recording.recording_file import RecordingError
+    from mooring.recording.records import RecordingError
 
     try:
         return LiveRecording(

@@ -22,8 +22,8 @@ from mooring.live.batch.batch_scheduler import DEVICE_KINDS
 from mooring.live.informers import KINDS
 from mooring.loading import Catalog
 from mooring.recording.anonymize import Anonymizer
-from mooring.recording.recording_file import SUFFIX, RecordingError, RecordingWriter
-from mooring.recording.records import Header, Kind, PluginFile, redacted
+from mooring.recording.recording_file import SUFFIX, RecordingWriter
+from mooring.recording.records import Header, Kind, PluginFile, RecordingError, redacted
 from mooring.scheduler.recorded_engine import Recorder
 
 #: How often the last records are written.

@@ -20,7 +20,14 @@ import msgspec
 
 from mooring.api.meta import KubeObject
 from mooring.logs import get_logger
-from mooring.recording.records import Header, Kind, ObjectDecoder, RecordedObjects
+from mooring.recording.records import (
+    Header,
+    Kind,
+    ObjectDecoder,
+    RecordedObjects,
+    RecordingError,
+    header_in,
+)
 
 VERSION: Final = 1
 MAGIC: Final = b"mooring-recording "
@@ -40,13 +47,15 @@ _MAX_BLOCK: Final = 256 << 20
 _MAX_WAITING: Final = 256
 
 _OBJECTS: Final = frozenset((int(Kind.PUT), int(Kind.REMOVE)))
+_OBJECT_BYTES: Final = frozenset(bytes((kind,)) for kind in _OBJECTS)
+_KINDS: Final = frozenset(map(int, Kind))
 _RECORDS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_OBJECT: Final = msgspec.msgpack.Decoder(tuple[int, float, str, msgspec.Raw])
+_OTHER: Final = msgspec.msgpack.Decoder(list[Any])
+#: The maximum size of a block. A few bytes can decompress to gigabytes.
+_MAX_CONTENT: Final = 256 << 20
 
 log: Final = get_logger("mooring.recording")
-
-
-class RecordingError(ValueError):
-    """A file that is not a recording, or that this version cannot read. The message is one line for the user."""
 
 
 class RecordingWriter:
@@ -172,18 +181,25 @@ class RecordingReader:
             raise RecordingError(f"{path}: {error.strerror or error}") from None
 
     def __iter__(self) -> Iterator[list[Any]]:
-        """Yield the records. Objects are not decoded yet (`msgspec.Raw`)."""
-        decoder = msgspec.msgpack.Decoder(list[Any])
-        objects = msgspec.msgpack.Decoder(tuple[int, float, str, msgspec.Raw])
+        """Yield the records. Objects are not decoded yet (`msgspec.Raw`). Raises RecordingError."""
         self.problem = ""
+        try:
+            yield from self._records()
+        except (msgspec.DecodeError, zlib.error, RecursionError, OSError) as error:
+            raise RecordingError(f"{self.path}: the recording is damaged: {error}") from None
+
+    def _records(self) -> Iterator[list[Any]]:
         with self.path.open("rb") as file:
             end = _check_head(file, self.path)
             for place, block in _blocks(file):
                 end = place
                 for raw in _RECORDS.decode(block):
                     # The first item is the kind: a small integer, which is one byte.
-                    is_object = memoryview(raw)[1] in _OBJECTS
-                    yield list(objects.decode(raw)) if is_object else decoder.decode(raw)
+                    is_object = bytes(memoryview(raw)[1:2]) in _OBJECT_BYTES
+                    record = list(_OBJECT.decode(raw)) if is_object else _OTHER.decode(raw)
+                    if len(record) < 2 or record[0] not in _KINDS or not isinstance(record[1], float):
+                        raise RecordingError(f"{self.path}: unknown kind of record; use a newer version of Mooring")
+                    yield record
             lost = os.fstat(file.fileno()).st_size - end
         if lost:
             self.problem = f"the last {lost:,} bytes of {self.path} are incomplete or damaged, and were left out"
@@ -192,7 +208,7 @@ class RecordingReader:
         """Return the time and the header of the first start. Raises RecordingError."""
         for record in self:
             if record[0] == Kind.START:
-                return record[1], msgspec.convert(record[2], Header)
+                return record[1], header_in(record)
             break
         raise RecordingError(f"{self.path}: the recording is empty")
 
@@ -236,4 +252,8 @@ def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         packed = file.read(length)
         if len(packed) < length or zlib.crc32(packed) != checksum:
             return
-        yield file.tell(), zlib.decompress(packed)
+        content = zlib.decompressobj()
+        block = content.decompress(packed, _MAX_CONTENT)
+        if content.unconsumed_tail:
+            raise zlib.error(f"a block has more than {_MAX_CONTENT >> 20} MiB")
+        yield file.tell(), block

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,7 +19,12 @@ from mooring.framework.custom_resources import event_name
 #: Contains the whole manifest of an object, environment variables included.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
+T = TypeVar("T")
 _replace = msgspec.structs.replace
+
+
+class RecordingError(ValueError):
+    """A file that is not a recording, or that this version cannot read. The message is one line for the user."""
 
 
 class Kind(enum.IntEnum):
@@ -59,12 +64,6 @@ class Kind(enum.IntEnum):
     RETRY = 15
     #: The configuration or the plugins were reloaded: the header.
     RELOAD = 16
-    #: A batch session placed a pod: its uid, the node.
-    SESSION_PLACED = 17
-    #: A pod that a batch session placed could not be bound: its uid.
-    SESSION_FORGOT = 18
-    #: A batch session evicts a pod: its uid.
-    SESSION_EVICTS = 19
 
 
 class PluginFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -119,6 +118,23 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
     ended: float = 0.0
     #: The backoff in seconds, if it does not follow from the number of failures.
     backoff: float | None = None
+
+
+def attempt_in(record: list[Any]) -> Attempt:
+    """Return the attempt of a record. Raises RecordingError."""
+    return _fields(record, Attempt)
+
+
+def header_in(record: list[Any]) -> Header:
+    """Return the header of a record. Raises RecordingError."""
+    return _fields(record, Header)
+
+
+def _fields(record: list[Any], cls: type[T]) -> T:
+    try:
+        return msgspec.convert(record[2], cls)
+    except (msgspec.ValidationError, IndexError) as error:
+        raise RecordingError(f"the recording has an invalid {cls.__name__.lower()}: {error}") from None
 
 
 def redacted(item: KubeObject) -> KubeObject:
@@ -182,9 +198,12 @@ class ObjectDecoder:
         self.unknown: set[str] = set()
 
     def __call__(self, kind: str, data: bytes) -> KubeObject | None:
-        """Return an object; None if its kind is unknown."""
+        """Return an object; None if its kind is unknown. Raises RecordingError."""
         decode = self._decode.get(kind)
         if decode is None:
             self.unknown.add(kind)
             return None
-        return decode(data)
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise RecordingError(f"the recording has an invalid {kind}: {error}") from None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from mooring.recording.recording_file import RecordingReader
-from mooring.recording.records import Attempt, Kind
+from mooring.recording.records import Kind, RecordingError, attempt_in
 
 Row = dict[str, Any]
 
@@ -18,7 +18,7 @@ def decisions(reader: RecordingReader) -> Iterator[Row]:
     """Yield the scheduling cycles of Mooring: one row for each attempt."""
     for record in reader:
         if record[0] == Kind.ATTEMPT:
-            attempt = msgspec.convert(record[2], Attempt)
+            attempt = attempt_in(record)
             if attempt.outcome != "skipped":
                 yield {"time": record[1], **msgspec.structs.asdict(attempt)}
 
@@ -28,7 +28,7 @@ def events(reader: RecordingReader) -> Iterator[Row]:
     for number, record in enumerate(reader):
         row: Row = {"number": number, "time": record[1], "event": Kind(record[0]).name.lower()}
         if record[0] in (Kind.PUT, Kind.REMOVE):
-            meta = _METADATA.decode(record[3]).metadata
+            meta = _decoded(_METADATA, record[3]).metadata
             row |= {"kind": record[2], "namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
         yield row
 
@@ -39,7 +39,7 @@ def placements(reader: RecordingReader) -> Iterator[Row]:
     for record in reader:
         if record[0] != Kind.PUT or record[2] != "Pod":
             continue
-        pod = _POD.decode(record[3])
+        pod = _decoded(_POD, record[3])
         uid = pod.metadata.uid
         first = created.setdefault(uid, record[1])
         if pod.spec.nodeName and first >= 0:
@@ -75,6 +75,16 @@ class _Pod(_Object, frozen=True):
 
 _METADATA: Final = msgspec.msgpack.Decoder(_Object)
 _POD: Final = msgspec.msgpack.Decoder(_Pod)
+
+T = TypeVar("T")
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise RecordingError(f"the recording has an invalid object: {error}") from None
+
 
 TABLES: Final[Mapping[str, Callable[[RecordingReader], Iterator[Row]]]] = {
     "decisions": decisions,

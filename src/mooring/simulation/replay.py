@@ -26,8 +26,17 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.loading.catalog import plugin_spec
 from mooring.observe.attempt_trace import Evaluation
-from mooring.recording.recording_file import RecordingError, RecordingReader
-from mooring.recording.records import Attempt, Header, Kind, ObjectDecoder, PluginFile
+from mooring.recording.recording_file import RecordingReader
+from mooring.recording.records import (
+    Attempt,
+    Header,
+    Kind,
+    ObjectDecoder,
+    PluginFile,
+    RecordingError,
+    attempt_in,
+    header_in,
+)
 from mooring.releases import RELEASES, Release
 from mooring.scheduler.attempt_results import (
     AssumedPod,
@@ -179,9 +188,9 @@ class Replay:
                 if item is not None:
                     self._change(kind, item)
             elif kind == Kind.ATTEMPT:
-                await self._attempt(msgspec.convert(record[2], Attempt), time)
+                await self._attempt(attempt_in(record), time)
             else:
-                await self._other(kind, record[2:])
+                await self._repeat(kind, record[2:])
         for kind_name in sorted(self._decode.unknown):
             self._note(f"objects of the kind {kind_name} were left out: the plugin that reads them is not given")
         if self._reader.problem:
@@ -227,6 +236,12 @@ class Replay:
         failure = budget_exceeded(recorded.message, CycleState(), recorded.backoff or 0.0)
         return self._engine.handle_failure(queued, failure, 0.0, in_cycle=True)
 
+    async def _repeat(self, kind: int, fields: list[Any]) -> None:
+        try:
+            await self._other(kind, fields)
+        except (IndexError, TypeError, ValueError, AttributeError) as error:
+            raise RecordingError(f"the recording has an invalid record of the kind {kind}: {error}") from None
+
     async def _other(self, kind: int, fields: list[Any]) -> None:
         engine = self._engine
         match kind:
@@ -255,24 +270,11 @@ class Replay:
             case Kind.RETRY:
                 engine.queue.retry(fields[0], fields[1])
             case Kind.RELOAD:
-                header = msgspec.convert(fields[0], Header)
+                header = header_in([kind, 0.0, *fields])
                 self._check(header)
                 swap(engine, config_of(header, self._plugins), self._plugins, {})
-            case Kind.SESSION_PLACED | Kind.SESSION_FORGOT | Kind.SESSION_EVICTS:
-                self._session(kind, fields)
             case _:
                 pass
-
-    def _session(self, kind: int, fields: list[Any]) -> None:
-        """Repeat what a batch session decided. Sessions themselves are not repeated."""
-        cache = self._engine.cache
-        pod = self._pod(fields[0], fields[1])
-        if kind == Kind.SESSION_PLACED:
-            cache.assume(pod, fields[2])
-        elif kind == Kind.SESSION_FORGOT:
-            cache.forget(pod)
-        else:
-            cache.start_eviction(pod)
 
     def _pod(self, uid: str, key: str) -> Pod:
         placed = self._engine.cache.table.pods.get(uid)

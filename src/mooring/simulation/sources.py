@@ -14,7 +14,8 @@ from mooring.api.meta import ObjectMeta
 from mooring.api.yaml_nodes import ReadError, Step
 from mooring.api.yaml_reader import find_line, read_documents
 from mooring.api.yaml_writer import yaml_text
-from mooring.recording.recording_file import RecordingError, is_recording, objects_at_end
+from mooring.recording.recording_file import is_recording, objects_at_end
+from mooring.recording.records import RecordingError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"

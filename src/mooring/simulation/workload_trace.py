@@ -17,7 +17,7 @@ from mooring.api.decode_errors import ManifestError
 from mooring.api.meta import KubeObject, format_time, parse_time
 from mooring.api.pod import Pod
 from mooring.recording.recording_file import RecordingReader, is_recording
-from mooring.recording.records import Attempt, Header, Kind, ObjectDecoder, RecordedObjects
+from mooring.recording.records import Header, Kind, ObjectDecoder, RecordedObjects, attempt_in
 from mooring.simulation.scenario import build
 from mooring.simulation.sources import Given, InputError, Source, read
 from mooring.simulation.workloads import KINDS as WORKLOADS
@@ -86,7 +86,7 @@ def _recorded(reader: RecordingReader, decode: ObjectDecoder) -> Iterator[TraceC
                 known.remove(record[2], item)
                 yield TraceChange(time, item, deleted=True, evicted=item.uid in victims or _is_preempted(item))
         elif kind == Kind.ATTEMPT:
-            victims.update(msgspec.convert(record[2], Attempt).victims)
+            victims.update(attempt_in(record).victims)
         elif kind == Kind.START:
             known.restart()
         elif kind == Kind.SYNCED:
