@@ -13,7 +13,7 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo newcomer up test lint docs docs-screenshots golden bench constraints audit sbom clean
+.PHONY: help demo newcomer up test lint docs docs-screenshots screenshots golden bench constraints audit sbom clean
 .PHONY: setup-run setup-docs setup-dev setup-release python
 
 help:  ## Show this list.
@@ -43,6 +43,9 @@ docs: setup-docs  ## Build the documentation site in build/site; open build/site
 
 docs-screenshots: docs  ## Open the site in Chromium at 1280 and 390 pixels, check it, and take the screenshots in docs/images.
 	@$(BIN)/python scripts/site_screenshots.py $(ARGS)
+
+screenshots: setup-dev  ## Take the screenshots of the dashboard in docs/images, in Chromium.
+	@$(BIN)/python -m tests.dashboard.screenshots
 
 golden: setup-dev  ## Compare with recorded answers of kube-scheduler and Volcano, and count the matches by theme.
 	@$(BIN)/python -m tests.golden.run

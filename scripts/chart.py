@@ -81,6 +81,7 @@ def known() -> dict[str, Any]:
         "lookingUp": _documents([rbac_manifests.LOOKING_UP]),
         "lease": _documents(rbac_manifests.lease_rules("NAME")),
         "endpoints": list(rbac_manifests.ENDPOINTS),
+        "dashboard": rbac_manifests.dashboard_rules(),
         "builtIn": sorted(BUILTIN),
         "defaultPlugins": list(enabled),
         "definitions": definitions,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -59,8 +61,8 @@ def mixed(count: int = 6) -> Engine:
         nodes(count),
         [make_pod(f"web-{number}").req(cpu="1", memory="1Gi").obj() for number in range(4)],
         make_pod("giant").req(cpu="100").obj(),
-        make_pod("picky").node_selector({"disk": "nvme"}).obj(),
-        make_pod("gated").gate("example.com/quota").obj(),
+        make_pod("picky").req(cpu="100m").node_selector({"disk": "nvme"}).obj(),
+        make_pod("gated").req(cpu="100m").gate("example.com/quota").obj(),
     )
 
 
@@ -98,3 +100,41 @@ async def sign_in(made: Dashboard, client: aiohttp.ClientSession, bearer: str = 
 async def read(client: aiohttp.ClientSession, endpoint: str, **query: Any) -> Any:
     async with client.get(f"/dashboard/api/{endpoint}", params=query) as answer:
         return await answer.json() if answer.status == 200 else (answer.status, await answer.text())
+
+
+class Served:
+    """A dashboard of an engine in this process, on a thread with the engine's loop."""
+
+    def __init__(self, engine: Engine, auth: EndpointAuth | None = None, **given: Any) -> None:
+        self.engine = engine
+        self.dashboard: Dashboard = dashboard(engine, **given)
+        self._auth = auth
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
+
+    async def _main(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        async with serving(self.dashboard, self._auth) as (server, _):
+            self.url = server.url
+            self._started.set()
+            await self._end.wait()
+
+    def __enter__(self) -> Served:
+        self._thread.start()
+        assert self._started.wait(20)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(20)
+
+    def link(self) -> str:
+        return f"{self.url}/dashboard?token={self.dashboard.sessions.create_link_token()}"
+
+    def change(self, work: Callable[[], None]) -> None:
+        """Change the engine in its loop."""
+
+        async def inside() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(inside(), self._loop).result(20)

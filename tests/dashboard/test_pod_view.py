@@ -37,15 +37,15 @@ def test_the_matrix_of_a_placed_pod_has_raw_normalized_and_weighted_scores() -> 
     assert before is None or engine.cache.table.pods[before.uid].pod is before
 
 
-def test_pages_and_search() -> None:
+async def test_pages_and_search() -> None:
     view = PodView(mixed(30))
     second = view.matrix("default/web-0", offset=20, limit=10)
     assert len(second["rows"]) == 10
     assert {row["node"] for row in view.matrix("default/web-0", search="NODE-1")["rows"]} == {
         "node-1", *(f"node-1{number}" for number in range(10))
     }  # fmt: skip
-    assert [each["pod"] for each in view.search("GIANT")["pods"]] == ["default/giant"]
-    assert view.search("")["pods"][0]["node"] == ""
+    assert [each["pod"] for each in (await view.search("GIANT"))["pods"]] == ["default/giant"]
+    assert (await view.search(""))["pods"][0]["node"] == ""
 
 
 def test_scores_of_all_nodes_mark_rejected_ones() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,10 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from mooring.dashboard.dashboard_routes import Dashboard
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
-from mooring.scheduler.engine import Engine
 from mooring.testing import make_node, make_pod
 from scripts.site_screenshots import chromium
-from tests.dashboard.scene import dashboard, engine_with, mixed, nodes, schedule, serving
+from tests.dashboard.scene import Served, engine_with, mixed, nodes, schedule
 from tests.e2e.controlplane.parts import binary
 from tests.e2e.mooring_process import MOORING
 from tests.live.endpoints.serving import Cluster
@@ -62,44 +58,6 @@ def opened(browser: Browser, width: int = 1280, **options: Any) -> Iterator[Page
     assert problems == []
 
 
-class Served:
-    """A dashboard of an engine in this process, on a thread with the engine's loop."""
-
-    def __init__(self, engine: Engine, auth: EndpointAuth | None = None) -> None:
-        self.engine = engine
-        self.dashboard: Dashboard = dashboard(engine)
-        self._auth = auth
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
-
-    async def _main(self) -> None:
-        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-        async with serving(self.dashboard, self._auth) as (server, _):
-            self.url = server.url
-            self._started.set()
-            await self._end.wait()
-
-    def __enter__(self) -> Served:
-        self._thread.start()
-        assert self._started.wait(20)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(20)
-
-    def link(self) -> str:
-        return f"{self.url}/dashboard?token={self.dashboard.sessions.create_link_token()}"
-
-    def change(self, work: Callable[[], None]) -> None:
-        """Change the engine in its loop."""
-
-        async def inside() -> None:
-            work()
-
-        asyncio.run_coroutine_threadsafe(inside(), self._loop).result(20)
-
-
 def go(page: Page, view: str, wanted: str = "") -> None:
     page.evaluate("hash => { location.hash = hash }", f"#/{view}")
     page.wait_for_selector(wanted or VIEWS[view])
@@ -130,6 +88,10 @@ def test_every_view_of_mooring_up_and_its_live_updates(browser: Browser, built: 
                 expect(page.locator("main")).to_contain_text("NodeResourcesBalancedAllocation")
                 go(page, "configuration")
                 expect(page.locator("pre")).to_contain_text("default-scheduler")
+                go(page, "what-if")
+                page.fill("#what-if-drain", "node-0")
+                page.get_by_role("button", name="Show what would happen").click()
+                expect(page.locator("#what-if-result")).to_contain_text("Pods on nodes")
                 cookies = page.context.cookies()
                 assert [(each["httpOnly"], each["secure"], each["sameSite"]) for each in cookies] == [
                     (True, True, "Strict")

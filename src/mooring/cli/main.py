@@ -19,6 +19,7 @@ COMMANDS = {
     "completion": ("mooring.cli.completion", "completion", "Print a script for shell completion."),
     "config": ("mooring.cli.config", "config", "View, check and migrate scheduler configuration files."),
     "controller": ("mooring.cli.controller", "controller", "Run the controllers of queues, pod groups and jobs."),
+    "dashboard": ("mooring.cli.dashboard", "dashboard", "Show a cluster in a browser, whichever scheduler it has."),
     "evaluate": ("mooring.cli.evaluate", "evaluate", "Print the scheduler's decisions for test cases (JSON lines)."),
     "explain": (
         "mooring.cli.explain",

@@ -34,6 +34,7 @@ LEASE = "mooring-controller"
     "--read-only", is_flag=True, help="Print the manifests for `mooring record` and `mooring shadow`, which only read."
 )
 @click.option("--viewer", is_flag=True, help="Add an unbound role for readers of metrics and decisions.")
+@click.option("--dashboard", is_flag=True, help="Add an unbound role for users of the dashboard.")
 @output_option("yaml", "json")
 def rbac(
     config_file: str | None,
@@ -48,6 +49,7 @@ def rbac(
     controller: bool,
     read_only: bool,
     viewer: bool,
+    dashboard: bool,
     output: str,
 ) -> None:
     """Print the RBAC manifests that the scheduler needs, for `kubectl apply -f -`.
@@ -79,5 +81,5 @@ def rbac(
     if read_only:
         print_documents(roles(grantee, read_only_rules(extra), {}), output)
         return
-    found = manifests(config, grantee, served=serve, batch=batch, viewer=viewer, extra=extra)
+    found = manifests(config, grantee, served=serve, batch=batch, viewer=viewer, dashboard=dashboard, extra=extra)
     print_documents(found, output)

@@ -212,13 +212,26 @@ def _recording(
 def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
     """Return the dashboard of a scheduler."""
     from mooring.dashboard.dashboard_routes import Dashboard, DashboardSource
+    from mooring.dashboard.what_if_worker import WhatIfWorker
+    from mooring.live.informers import KINDS
+    from mooring.loading import Setup
 
+    engine = scheduler.engine
+
+    def setup() -> Setup:
+        return Setup(
+            engine.profiles.config, scheduler.reloader.setup.catalog if scheduler.reloader else scheduler.catalog
+        )
+
+    worker = WhatIfWorker(setup)
     source = DashboardSource(
         engine=scheduler.engine,
         config=lambda: scheduler.engine.profiles.config,
         plugins=scheduler.plugin_rows,
         reloader=lambda: scheduler.reloader,
         batch=scheduler.batch is not None,
+        what_if=worker.answer,
+        kinds=lambda: (*KINDS, *engine.profiles.kinds),
     )
     made = Dashboard(source)
     if isinstance(own, OwnCluster) and own.link_token:

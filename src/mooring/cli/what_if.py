@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mooring.simulation.outcome import Outcome
     from mooring.simulation.report import Cell, Part
     from mooring.simulation.scenario import Scenario
-    from mooring.simulation.what_if import Changes, Comparison, Fit, Move
+    from mooring.simulation.what_if import Comparison, Fit, Move
 
 T = TypeVar("T")
 #: The number of rows of each table in the short form.
@@ -119,47 +119,43 @@ def what_if(
     setup, standard = read_setup(config_file, requested, release), read_setup(None, Requested(), release)
 
     from mooring.cli.output import print_result
-    from mooring.simulation.what_if import Changes, compare, fit, settle, unassign_all
+    from mooring.simulation.what_if import Fit
+    from mooring.simulation.what_if_question import AddNodes, Question, Scale, ask
 
-    def apply(changes: Changes) -> None:
-        for kind, count in pairs:
-            changes.add_nodes(kind, count)
+    def question() -> Question:
+        scale = []
         for kind_and_name, count in sizes:
             kind, separator, name = kind_and_name.partition("/")
             if not separator:
                 raise InputError(
                     f"--scale {kind_and_name}={count}: give KIND/NAME=COUNT, for example deployment/web=50"
                 )
-            changes.scale(kind, name, count, namespace=namespace or _namespace(choice, files))
-        for node in cordoned:
-            changes.cordon(node)
-        for node in drained:
-            changes.drain(node)
+            where = namespace or _namespace(choice, files)
+            scale.append(Scale(kind=kind, name=name, replicas=count, namespace=where))
+        return Question(
+            add_nodes=[AddNodes(type=kind, count=count) for kind, count in pairs],
+            cordon=list(cordoned),
+            drain=list(drained),
+            scale=scale,
+            weights=dict(ranks),
+            limit=limit,
+        )
 
     def answer() -> tuple[Any, Callable[[], Sequence[Part]]]:
         given = _cluster(files, choice, setup, recursive=recursive)
-        changed = _with_weights(setup, ranks)
         extra = read(added) if added else []
-        notes: list[str] = []
-        if config_file or ranks or requested != Requested():
-            given = unassign_all(given)
-            notes.append("the configuration changes, so all pods were placed again, with both configurations")
-            settled, before = given, _simulate(given, standard, seed)[1]
-        else:
-            scenario, before = _simulate(given, standard, seed)
-            settled = settle(given, scenario, before)
-        changes = Changes(settled)
-        apply(changes)
-        if fitted or until_full:
-            if fitted:
-                changes.add(extra)
-            copies = read([fitted]) if fitted else extra
-            found = fit(changes.given, copies, lambda objects: _simulate(objects, changed, seed)[1], limit=limit)
+        found = ask(
+            question(),
+            given,
+            present=standard,
+            changed=setup if config_file or requested != Requested() else None,
+            added=[] if until_full else extra,
+            copied=read([fitted]) if fitted else extra if until_full else [],
+            run=lambda objects, each: _simulate(objects, each, seed),
+        )
+        if isinstance(found, Fit):
             return found, lambda: _fit_report(found)
-        changes.add(extra)
-        after = _simulate(changes.given, changed, seed)[1]
-        result = compare(before, after, (*notes, *changes.notes))
-        return result.as_dict(), lambda: _report(result, wide=output == "wide")
+        return found.as_dict(), lambda: _report(found, wide=output == "wide")
 
     try:
         value, parts = answer()
@@ -200,24 +196,12 @@ def _cluster(files: tuple[str, ...], choice: ClusterChoice, setup: Setup, *, rec
     return given_objects(objects_in_cluster(choice, setup, more=WORKLOADS))
 
 
-def _with_weights(setup: Setup, weights: Sequence[tuple[str, int]]) -> Setup:
-    import msgspec
-
-    from mooring.simulation.what_if import with_weight
-
-    config = setup.config
-    for plugin, weight in weights:
-        config = with_weight(config, plugin, weight)
-    return msgspec.structs.replace(setup, config=config)
-
-
 def _simulate(given: Sequence[Given], setup: Setup, seed: int) -> tuple[Scenario, Outcome]:
     from mooring.cli.simulate import Progress
-    from mooring.simulation.run import build_scenario, simulate_scenario
+    from mooring.simulation.what_if_question import run_simulation
 
-    scenario, sessions = build_scenario(given, setup, seed=seed)
     with Progress("pods processed:") as progress:
-        return scenario, simulate_scenario(scenario, setup, seed=seed, sessions=sessions, progress=progress)
+        return run_simulation(given, setup, seed, progress)
 
 
 # The report

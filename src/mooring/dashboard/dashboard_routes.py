@@ -6,7 +6,7 @@ Call path of a request: EndpointServer (thread) -> Dashboard -> EndpointAuth (AP
 from __future__ import annotations
 
 import html
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import resources
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from aiohttp import web
 
 from mooring import __version__
 from mooring.api.label_selectors import parse_int
+from mooring.api.meta import KubeObject
 from mooring.config import SchedulerConfiguration
 from mooring.dashboard.browser_sessions import COOKIE, BrowserSessions
 from mooring.dashboard.cluster_view import ClusterView
@@ -23,11 +24,13 @@ from mooring.dashboard.event_stream import EventStream
 from mooring.dashboard.pod_view import PodView
 from mooring.dashboard.queue_view import QueueView
 from mooring.dashboard.settings_view import configuration_view, plugins_view
+from mooring.dashboard.what_if_worker import ReadObjects
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.live.endpoints.endpoint_server import EndpointServer
 from mooring.live.reload.reloader import Reloader
 from mooring.loading.plugin_rows import PluginRow
 from mooring.scheduler.engine import Engine
+from mooring.simulation.what_if_question import objects_of
 from mooring.unexpected_errors import shortened
 
 ROOT: Final = "/dashboard"
@@ -56,8 +59,8 @@ _ROLE_HINT: Final = (
 )
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-#: Answers a what-if request, in the server's loop. Raises HttpError.
-WhatIf = Callable[[bytes], Awaitable[object]]
+#: Answers a what-if request, given a function that reads the objects of the cluster. Raises HttpError.
+WhatIf = Callable[[bytes, ReadObjects], Awaitable[object]]
 
 
 class DashboardSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +74,9 @@ class DashboardSource(msgspec.Struct, frozen=True, kw_only=True):
     batch: bool = False
     #: Whether another scheduler decides: the conditions of pods tell why they wait.
     reported: bool = False
-    #: Answers what-if requests; None if there is no such view.
+    #: Answers what-if requests, about the objects of some kinds; None if there is no such view.
     what_if: WhatIf | None = None
+    kinds: Callable[[], Sequence[type[KubeObject]]] = tuple
 
 
 class Dashboard:
@@ -241,7 +245,7 @@ class Dashboard:
 
     async def _get_pods(self, request: web.Request) -> web.StreamResponse:
         text = _text(request, "search")
-        return await self._json(lambda: self._pod.search(text))
+        return _encoded(await self._server.in_scheduler_loop(lambda: self._pod.search(text)))
 
     async def _get_pod(self, request: web.Request) -> web.StreamResponse:
         key = _text(request, "name")
@@ -269,7 +273,10 @@ class Dashboard:
     async def _post_what_if(self, request: web.Request) -> web.StreamResponse:
         if self._source.what_if is None:
             raise HttpError(404, "what-if is not available here")
-        return _encoded(await self._source.what_if(await request.read()))
+        return _encoded(await self._source.what_if(await request.read(), self._read_objects))
+
+    async def _read_objects(self) -> list[KubeObject]:
+        return await self._server.read(lambda: objects_of(self._source.engine, self._source.kinds()))
 
     async def _json(self, read: Callable[[], object]) -> web.Response:
         return _encoded(await self._server.read(read))

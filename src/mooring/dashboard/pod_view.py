@@ -5,6 +5,7 @@ The matrix is what the plugins answer now. For a pod on a node, the pod is taken
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -32,6 +33,8 @@ from mooring.unexpected_errors import shortened
 #: The default and the maximum number of rows of the matrix, and of pods in a search.
 _ROWS, _MAX_ROWS = 40, 200
 _FOUND: Final = 50
+#: After this many pods the scheduler's loop continues with other work.
+_SLICE: Final = 1000
 _MAX_TEXT: Final = 500
 #: The score of the matrix that is the sum of all plugins.
 TOTAL: Final = "(total)"
@@ -58,12 +61,14 @@ class PodView:
         self._engine = engine
         self._reported = reported
 
-    def search(self, text: str) -> dict[str, Any]:
-        """Return pods whose namespace/name contains a text, pending pods first."""
+    async def search(self, text: str) -> dict[str, Any]:
+        """Return pods whose namespace/name contains a text, pending pods first. Other work continues in between."""
         wanted = text.strip().lower()
         pending: list[dict[str, Any]] = []
         placed: list[dict[str, Any]] = []
-        for pod in self._engine.cache.objects.lister(Pod).list():
+        for number, pod in enumerate(self._engine.cache.objects.lister(Pod).list()):
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)
             if wanted in pod.key.lower():
                 found = placed if pod.node_name else pending
                 if len(found) < _FOUND:

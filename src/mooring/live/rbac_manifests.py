@@ -45,6 +45,9 @@ LOOKING_UP: Final = Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFI
 ENDPOINTS: Final = (
     "/configz", "/decisions", "/decisions/*", "/flagz", "/metrics", "/metrics/*", "/plugins", "/statusz"
 )  # fmt: skip
+#: The paths of the dashboard, and those to which questions are posted.
+DASHBOARD: Final = ("/dashboard", "/dashboard/*")
+DASHBOARD_POSTS: Final = ("/dashboard/api/what-if",)
 
 
 class Grantee(msgspec.Struct, frozen=True):
@@ -138,15 +141,29 @@ def manifests(
     served: bool = True,
     batch: bool = False,
     viewer: bool = False,
+    dashboard: bool = False,
     extra: Iterable[Rule] = (),
 ) -> list[dict[str, Any]]:
-    """Return the roles and their bindings; with ``viewer``, also an unbound role for reading the endpoints."""
+    """Return the roles and their bindings.
+
+    With ``viewer``, also an unbound role for reading the endpoints; with ``dashboard``, one for the dashboard.
+    """
     rules = cluster_rules(config, served=served, batch=batch, extra=extra)
     found = roles(grantee, rules, namespace_rules(config, served=served))
     if viewer:
         endpoints = [{"nonResourceURLs": list(ENDPOINTS), "verbs": ["get"]}]
         found.append(_object("ClusterRole", f"{grantee.name}-viewer", rules=endpoints))
+    if dashboard:
+        found.append(_object("ClusterRole", f"{grantee.name}-dashboard", rules=dashboard_rules()))
     return found
+
+
+def dashboard_rules() -> list[dict[str, Any]]:
+    """Return the rules for people who use the dashboard."""
+    return [
+        {"nonResourceURLs": list(DASHBOARD), "verbs": ["get"]},
+        {"nonResourceURLs": list(DASHBOARD_POSTS), "verbs": ["post"]},
+    ]
 
 
 def _reading(kinds: Iterable[type[KubeObject]] = KINDS) -> Iterator[Rule]:

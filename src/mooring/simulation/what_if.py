@@ -127,21 +127,24 @@ class Changes:
                 f"cannot scale {kind!r}; give deployment, statefulset, replicaset or replicationcontroller"
             )
         found = self._workload(wanted, namespace, name)
+        if (
+            found is None
+            and wanted is Deployment
+            and (newest := self._newest_set(("Deployment", namespace, name))) is not None
+        ):
+            # A scheduler does not read Deployments, but their ReplicaSets.
+            self._set_replicas(newest, replicas)
+            self._remove_surplus(self.given[newest].item, replicas)
+            return
         if found is None:
             raise InputError(f"there is no {wanted.__name__} {namespace}/{name}")
         self._set_replicas(found, replicas)
         owner = self.given[found].item
         assert isinstance(owner, NamespacedObject)
         if isinstance(owner, Deployment):
-            # The newest ReplicaSet is the one that a Deployment scales.
-            sets = [
-                number
-                for number, each in enumerate(self.given)
-                if isinstance(each.item, ReplicaSet) and controller_of(each.item) == key_of(owner)
-            ]
-            if not sets:
+            newest = self._newest_set(key_of(owner))
+            if newest is None:
                 return
-            newest = max(sets, key=lambda number: self.given[number].item.metadata.creation_timestamp or "")
             self._set_replicas(newest, replicas)
             owner = self.given[newest].item
         self._remove_surplus(owner, replicas)
@@ -158,6 +161,15 @@ class Changes:
             if isinstance(each.item, kind) and (each.item.namespace, each.item.name) == (namespace, name):
                 return number
         return None
+
+    def _newest_set(self, owner: object) -> int | None:
+        """Return the newest ReplicaSet of a Deployment, which is the one that the Deployment scales."""
+        sets = [
+            number
+            for number, each in enumerate(self.given)
+            if isinstance(each.item, ReplicaSet) and controller_of(each.item) == owner
+        ]
+        return max(sets, key=lambda number: self.given[number].item.metadata.creation_timestamp or "", default=None)
 
     def _set_replicas(self, number: int, replicas: int) -> None:
         each = self.given[number]

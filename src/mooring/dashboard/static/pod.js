@@ -102,8 +102,8 @@ export class PodPage {
     const rejected = found.nodes - found.feasible;
     const filters = found.filters.filter((name) => !found.skipped.includes(name));
     const head = h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Node"), h("th", { scope: "col", class: "right" }, "Total"),
-      found.scorers.map((each) => h("th", { scope: "col", class: "right turn" }, text(each.name), ` × ${each.weight}`)),
-      filters.map((name) => h("th", { scope: "col" }, text(name)))));
+      found.scorers.map((each) => h("th", { scope: "col", class: "right turn" }, words(each.name), ` × ${each.weight}`)),
+      filters.map((name) => h("th", { scope: "col" }, words(name)))));
     const rows = found.rows.map((row) => this.row(row, found, filters));
     const filter = h("input", { id: "matrix-filter", type: "search", placeholder: "name of a node", value: this.filter ?? "",
       onchange: (event) => { this.filter = event.target.value.trim(); this.loadMatrix(); } });
@@ -136,6 +136,11 @@ export class PodPage {
       at < 0 ? told : found.scorers.map(none),
       filters.map((_, place) => (at < 0 || place > at ? none() : place < at ? h("td", { class: "pass" }, h("span", { "aria-label": "passed" }, "✓")) : told)));
   }
+}
+
+// A name of a plugin, which may break between its words.
+function words(name) {
+  return h("bdi", {}, name.split(/(?=[A-Z])/).flatMap((part, place) => (place ? [h("wbr"), part] : [part])));
 }
 
 function fixes(explanation) {

@@ -1,0 +1,86 @@
+"""ReadOnlyDashboard: the dashboard of a cluster whose pods another scheduler places. The cluster is only read."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from mooring.dashboard.dashboard_routes import ROOT, Dashboard, DashboardSource
+from mooring.dashboard.what_if_worker import WhatIfWorker
+from mooring.kube import Access, Client
+from mooring.live.endpoints.endpoint_server import EndpointServer, ServerSettings, Sources
+from mooring.live.informers import KINDS, Informers, RawObjects
+from mooring.loading import Setup
+from mooring.loading.plugin_rows import plugin_rows
+from mooring.scheduler.engine import Engine
+
+
+class ReadOnlyDashboard:
+    """A server on this machine, between entering and leaving the context.
+
+    An engine with the objects of the cluster evaluates pods on request. It schedules nothing.
+    """
+
+    def __init__(self, access: Access, setup: Setup, *, port: int = 0) -> None:
+        self._client = Client(access)
+        self._engine = Engine(setup.config, plugins=setup.plugins)
+        self._informers = Informers(self._client, self._engine, lambda: None, shown=RawObjects())
+        config = setup.config
+        self._dashboard = Dashboard(
+            DashboardSource(
+                engine=self._engine,
+                config=lambda: config,
+                plugins=lambda: plugin_rows(config, setup.catalog),
+                reported=True,
+                what_if=WhatIfWorker(lambda: setup).answer,
+                kinds=lambda: (*KINDS, *self._engine.profiles.kinds),
+            )
+        )
+        settings = ServerSettings(port=port, insecure=True)
+        self.server = EndpointServer(settings, _no_sources(), None, extensions=[self._dashboard])
+        self._started = asyncio.Event()
+        self._watching: asyncio.Task[None]
+
+    def link(self) -> str:
+        """Return a new link, which works once."""
+        return f"{self.server.url}{ROOT}?token={self._dashboard.sessions.create_link_token()}"
+
+    async def wait(self) -> None:
+        """Wait until cancelled, or until the cluster cannot be read. Raises that error."""
+        await self._watching
+
+    async def __aenter__(self) -> ReadOnlyDashboard:
+        await self.server.start()
+        self._watching = asyncio.create_task(self._watch(), name="informers")
+        started = asyncio.create_task(self._started.wait())
+        await asyncio.wait((self._watching, started), return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
+        return self
+
+    async def _watch(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            self._informers.start(tasks)
+            await self._informers.synced()
+            await self._informers.custom.watch(self._engine.profiles.kinds)
+            self._started.set()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        await self.server.stop()
+        await self._client.close()
+
+
+def _no_sources() -> Sources:
+    """Return the sources of endpoints other than the dashboard, which have no data here."""
+    return Sources(
+        metrics=lambda _: (b"", "text/plain"),
+        resources=lambda _: (b"", "text/plain"),
+        config=dict,
+        decision=lambda _: None,
+        decisions=lambda _: [],
+        live={},
+        ready={},
+    )
