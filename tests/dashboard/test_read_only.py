@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiohttp
 
 from mooring.config import default_config
-from mooring.dashboard.read_only import ReadOnlyDashboard
+from mooring.dashboard.read_only import ReadOnlyServer
 from mooring.kube import load_access
 from mooring.loading import Catalog, Setup
 from tests.dashboard.scene import read
@@ -15,7 +15,7 @@ from tests.live.embedded import Embedded
 async def test_a_cluster_is_shown_without_a_scheduler(embedded: Embedded) -> None:
     embedded.add_pod("waits")
     access = load_access(kubeconfig=embedded.kubeconfig)
-    async with ReadOnlyDashboard(access, Setup(default_config(), Catalog())) as shown:
+    async with ReadOnlyServer(access, Setup(default_config(), Catalog())) as shown:
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(shown.server.url, cookie_jar=jar) as client:
             assert (await read(client, "summary"))[0] == 401

@@ -58,9 +58,9 @@ def dashboard(
 
 
 async def _serve(access: Access, setup: Setup, port: int) -> None:
-    from mooring.dashboard.read_only import ReadOnlyDashboard
+    from mooring.dashboard.read_only import ReadOnlyServer
 
-    async with ReadOnlyDashboard(access, setup, port=port) as shown:
+    async with ReadOnlyServer(access, setup, port=port) as shown:
         click.echo("Open this link in a browser of this machine. It works once:")
         click.echo(f"  {shown.link()}")
         click.echo("Press Ctrl-C to stop.")

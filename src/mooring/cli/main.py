@@ -37,6 +37,7 @@ COMMANDS = {
     "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),
     "shadow": ("mooring.cli.shadow", "shadow", "Compare Mooring with the scheduler of a cluster, read-only."),
     "up": ("mooring.cli.up", "up", "Run a local cluster and a scheduler for it."),
+    "serve": ("mooring.cli.serve", "serve", "Serve answers for other programs."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
     "rebalance": ("mooring.cli.rebalance", "rebalance", "Propose moves that make room for pending pods."),
     "tune": ("mooring.cli.tune", "tune", "Search for a better configuration on recordings, traces or generated load."),

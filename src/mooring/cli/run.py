@@ -210,11 +210,13 @@ def _recording(
 
 
 def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
-    """Return the dashboard of a scheduler."""
+    """Return the dashboard and the what-if service of a scheduler."""
     from mooring.dashboard.dashboard_routes import Dashboard, DashboardSource
+    from mooring.dashboard.what_if_service import WhatIfService
     from mooring.dashboard.what_if_worker import WhatIfWorker
     from mooring.live.informers import KINDS
     from mooring.loading import Setup
+    from mooring.simulation.what_if_question import objects_of
 
     engine = scheduler.engine
 
@@ -236,7 +238,8 @@ def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
     made = Dashboard(source)
     if isinstance(own, OwnCluster) and own.link_token:
         made.sessions.create_link_token(own.bearer, token=own.link_token)
-    return [made]
+    service = WhatIfService(lambda: objects_of(engine, source.kinds()), setup)
+    return [made, service]
 
 
 def _tracer(endpoint: str, per_million: int) -> AttemptTracer | None:

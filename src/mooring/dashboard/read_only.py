@@ -1,11 +1,13 @@
-"""ReadOnlyDashboard: the dashboard of a cluster whose pods another scheduler places. The cluster is only read."""
+"""ReadOnlyServer: the dashboard, or the what-if service, of a cluster that is only read, with any scheduler."""
 
 from __future__ import annotations
 
 import asyncio
 from types import TracebackType
 
+from mooring.api.meta import KubeObject
 from mooring.dashboard.dashboard_routes import ROOT, Dashboard, DashboardSource
+from mooring.dashboard.what_if_service import WhatIfService
 from mooring.dashboard.what_if_worker import WhatIfWorker
 from mooring.kube import Access, Client
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerSettings, Sources
@@ -13,15 +15,17 @@ from mooring.live.informers import KINDS, Informers, RawObjects
 from mooring.loading import Setup
 from mooring.loading.plugin_rows import plugin_rows
 from mooring.scheduler.engine import Engine
+from mooring.simulation.what_if_question import objects_of
 
 
-class ReadOnlyDashboard:
+class ReadOnlyServer:
     """A server on this machine, between entering and leaving the context.
 
     An engine with the objects of the cluster evaluates pods on request. It schedules nothing.
     """
 
-    def __init__(self, access: Access, setup: Setup, *, port: int = 0) -> None:
+    def __init__(self, access: Access, setup: Setup, *, port: int = 0, token: str = "") -> None:
+        """With ``token``, serve the what-if service to clients with this token, and otherwise the dashboard."""
         self._client = Client(access)
         self._engine = Engine(setup.config, plugins=setup.plugins)
         self._informers = Informers(self._client, self._engine, lambda: None, shown=RawObjects())
@@ -33,13 +37,21 @@ class ReadOnlyDashboard:
                 plugins=lambda: plugin_rows(config, setup.catalog),
                 reported=True,
                 what_if=WhatIfWorker(lambda: setup).answer,
-                kinds=lambda: (*KINDS, *self._engine.profiles.kinds),
+                kinds=self._kinds,
             )
         )
         settings = ServerSettings(port=port, insecure=True)
-        self.server = EndpointServer(settings, _no_sources(), None, extensions=[self._dashboard])
+        service = WhatIfService(self._objects, lambda: setup, token=token)
+        extension = service if token else self._dashboard
+        self.server = EndpointServer(settings, _no_sources(), None, extensions=[extension])
         self._started = asyncio.Event()
         self._watching: asyncio.Task[None]
+
+    def _kinds(self) -> list[type[KubeObject]]:
+        return [*KINDS, *self._engine.profiles.kinds]
+
+    def _objects(self) -> list[KubeObject]:
+        return objects_of(self._engine, self._kinds())
 
     def link(self) -> str:
         """Return a new link, which works once."""
@@ -49,7 +61,7 @@ class ReadOnlyDashboard:
         """Wait until cancelled, or until the cluster cannot be read. Raises that error."""
         await self._watching
 
-    async def __aenter__(self) -> ReadOnlyDashboard:
+    async def __aenter__(self) -> ReadOnlyServer:
         await self.server.start()
         self._watching = asyncio.create_task(self._watch(), name="informers")
         started = asyncio.create_task(self._started.wait())
