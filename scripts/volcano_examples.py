@@ -22,7 +22,7 @@ from mooring.cluster import EmbeddedCluster
 from mooring.config import load_config
 from mooring.controllers.definitions import DEFINITIONS
 from mooring.controllers.manager import ControllerManager, ManagerSettings
-from mooring.kube import Client, KubeError, NotFound, load_access
+from mooring.kube import AlreadyExists, Client, KubeError, NotFound, load_access
 from mooring.kube.api_resources import plural_of
 from mooring.live import LiveScheduler
 from mooring.live.batch.batch_settings import BatchSettings
@@ -37,6 +37,8 @@ _SECONDS: Final = 12.0
 _CLUSTER_KINDS: Final = frozenset({"Queue", "PriorityClass", "Namespace"})
 #: Kinds that do nothing by themselves.
 _PASSIVE: Final = frozenset({"ConfigMap", "PriorityClass", "Queue", "JobTemplate", "Role", "RoleBinding", "PodGroup"})
+#: API versions that were removed; a priority class in another file of the folder is created in the present version.
+_GONE: Final = frozenset({"scheduling.incubator.k8s.io/v1alpha1", "scheduling.k8s.io/v1beta1"})
 #: Kinds in other files of the folder that are created first.
 _REFERRED: Final = frozenset({"JobTemplate", "PriorityClass", "Queue"})
 _CAPACITY: Final = {
@@ -122,7 +124,10 @@ async def run(client: Client, file: Path) -> str:
     for other in sorted(file.parent.glob("*.yaml")):  # queues and templates that the file refers to
         for each in yaml.safe_load_all(other.read_text()):
             if each and each["kind"] in _REFERRED and (each["kind"], each["metadata"]["name"]) not in own:
-                await client.send("POST", path_of(each, name=False), each)
+                if each["apiVersion"] in _GONE:
+                    each["apiVersion"] = "scheduling.k8s.io/v1"
+                with contextlib.suppress(AlreadyExists):
+                    await client.send("POST", path_of(each, name=False), each)
     made: list[dict[str, Any]] = []
     results: dict[str, None] = {}
     for document in sorted(documents, key=lambda each: each["kind"] not in _PASSIVE):
@@ -134,7 +139,13 @@ async def run(client: Client, file: Path) -> str:
                 document["metadata"]["name"] = f"{document['metadata']['generateName']}x"
             await client.send("POST", path_of(document, name=False), document)
         except NotFound:
-            results[f"{document['kind']} ({document['apiVersion']}) needs its own operator"] = None
+            kind, version = document["kind"], document["apiVersion"]
+            text = (
+                "which no release of Kubernetes or Volcano serves any more"
+                if version in _GONE
+                else "the API of another project"
+            )
+            results[f"not served: {kind} of {version}, {text}"] = None
         except KubeError as error:
             results[f"refused: {error}"] = None
         else:

@@ -19,7 +19,7 @@ _FRESH_SECONDS = 300.0
 NO_MEASUREMENTS = "NoMeasurements"
 _UNMEASURED = (
     "the plugin usage has no current measurements of any node and does not limit or rank nodes: "
-    "set the source of the measurements in the configuration (metrics.type and metrics.address)"
+    "set metrics.type to prometheus and metrics.address in the configuration, and see the log for errors"
 )
 _CPU_BUSY = Status.unresolvable("the CPU load of the node exceeds the upper limit.")
 _MEMORY_BUSY = Status.unresolvable("the memory load of the node exceeds the upper limit.")

@@ -33,7 +33,7 @@ from mooring.batch.plugins.gang import SCHEDULED, UNSCHEDULABLE
 from mooring.batch.queue import standing_queues
 from mooring.batch.resource import Resource
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
-from mooring.batch.session import INVALID, Session
+from mooring.batch.session import INVALID, NodeUsage, Session
 from mooring.batch.session_claims import DeviceReservation
 from mooring.batch.task import PENDING, TaskInfo
 from mooring.batch.unsupported_requests import NOT_SUPPORTED
@@ -45,6 +45,7 @@ from mooring.kube import AlreadyExists, Backoff, Change, Client, KubeError, NotF
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.batch.batch_settings import BatchSettings, ConfFile, session_actions, session_plugins
 from mooring.live.batch.batch_writer import BatchWriter, PreBind
+from mooring.live.batch.node_usage import UsageReader
 from mooring.live.batch.session_records import SessionRecords
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
@@ -167,6 +168,7 @@ class BatchScheduler:
             on_failed_bind=self._bind_failed,
             on_failed_eviction=on_failed_eviction,
         )
+        self._usage = UsageReader(lambda: self.conf.current.metrics, self._measured, clock)
         self._metrics.binds = lambda: {"bound": self.writer.bound, "failed": self.writer.failed}
         self._wake = asyncio.Event()
         self._warned: set[str] = set()
@@ -236,6 +238,9 @@ class BatchScheduler:
             return False
         return old is None or old.status.resource_claim_statuses != new.status.resource_claim_statuses
 
+    def _measured(self, usage: Mapping[str, NodeUsage]) -> None:
+        self.cluster.usage = usage
+
     # Sessions
 
     async def conf_changed(self) -> None:
@@ -272,6 +277,7 @@ class BatchScheduler:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.writer.run(), name="batch writes")
             tasks.create_task(self._create_queues(), name="batch queues")
+            tasks.create_task(self._usage.run(), name="node usage")
             ended, decided = -_IDLE_SECONDS, True
             while not self._stopped:
                 changed = self._wake.is_set()
