@@ -23,8 +23,8 @@ import click
 import msgspec
 import numpy as np
 
-from bench.quality.__main__ import make_policy
 from bench.quality.replay import TotalFragmentation, choose
+from bench.quality.runs import make_policy
 from bench.quality.trace import SEEDS, WORKLOADS, DataOption, find_data, read_nodes, read_pod
 from mooring.plugins.gpu_sharing.candidates import CandidateCache
 from mooring.plugins.gpu_sharing.devices import WHOLE, GpuRequest

@@ -87,7 +87,7 @@ def tune(
     \b
     Examples:
       mooring tune --generate nodes=20,pods=400,load=90 --objective waiting --objective cost
-      mooring tune cluster.mrec --objective utilization
+      mooring tune cluster.mooring --objective utilization
       mooring tune trace.csv --nodes nodes.yaml --config scheduler.yaml --objective my.py:loss
     """
     if bool(files) == bool(generate):

@@ -73,7 +73,7 @@ def test_invalid_traces(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_recordings(tmp_path: Path) -> None:
-    path = tmp_path / "cluster.mrec"
+    path = tmp_path / "cluster.mooring"
     writer = RecordingWriter(path, Header("mooring record"), time=100.0)
     pod = make_pod("p").req(cpu="1")
     for time, kind, item in (
