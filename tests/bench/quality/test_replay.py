@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bench.quality.__main__ import main
 from bench.quality.orders import main as write_orders
 from bench.quality.orders import make_order
 from bench.quality.replay import Series
-from bench.quality.__main__ import main
 from bench.quality.runs import make_replay
 from bench.quality.trace import find_data, read_nodes, read_pods, read_workload
 from mooring.plugins.gpu_sharing.devices import GpuRequest
