@@ -104,7 +104,7 @@ def test_a_session_gives_no_device_away_while_a_failed_bind_still_holds_it(
             names.append(f"{gang}-{number}")
             metadata = {"annotations": {"scheduling.k8s.io/group-name": gang}}
             devices.add_pod(names[-1], metadata=metadata, schedulerName="volcano")
-    plan = Plan(2, {"bind": kinds, "claim": kinds}, often=0.3, most=40)
+    plan = Plan(2, {"bind": kinds, "claim": kinds}, often=0.3, most=16)
     with FaultProxy(plane, plan) as proxy:
         flags = ("--scheduler-conf", str(tmp_path / "volcano-scheduler.conf"), "--schedule-period=100ms")
         start(devices, proxy, *flags, user="admin")

@@ -80,6 +80,9 @@ FULL = [
 )
 def test_as_few_and_as_unimportant_pods_as_possible_are_evicted(count: int, priority: int, expected: Any) -> None:
     assert outcome(attempt(FULL, count=count, priority=priority)) == expected
+    # Nodes with nominated pods are simulated one by one.
+    nominated = [make_pod(f"waits-{node}").priority(50).nominated(node).obj() for node in ("n0", "n1")]
+    assert outcome(attempt(FULL, *nominated, count=count, priority=priority)) == expected
 
 
 def test_by_default_nobody_is_evicted_for_devices() -> None:

@@ -98,8 +98,8 @@ class ClaimWriter(Protocol):
     async def update_status(self, claim: ResourceClaim, before: ResourceClaim) -> ResourceClaim:
         """Write the status of a claim, which must not have changed since ``before``, and return the new version."""
 
-    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
-        """Remove a pod from the reservations of a claim."""
+    async def unreserve(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
+        """Remove a pod from the reservations of a claim, and return the new version."""
 
     async def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim."""

@@ -102,7 +102,7 @@ class ApiClaimWriter:
         users = {each.uid for each in found.reserved_for}
         return stored if same_devices and users >= {each.uid for each in wanted.reserved_for} else None
 
-    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
+    async def unreserve(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
         """Remove a pod from the reservations, whatever the version of the claim is."""
         patch = {"metadata": {"uid": claim.uid}, "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}
         work = self._client.patch(
@@ -113,7 +113,7 @@ class ApiClaimWriter:
             subresource="status",
             type=PatchType.STRATEGIC,
         )
-        await _checked(work)
+        return await _checked(work)
 
     async def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim, unless it does not exist any more."""

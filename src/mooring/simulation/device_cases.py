@@ -77,10 +77,12 @@ class RecordingClaimWriter:
         self._record("update", "resourceclaims", claim.name, subresource="status", status=status)
         return claim
 
-    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
+    async def unreserve(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
         """Record the patch."""
         patch = {"metadata": {"uid": claim.uid}, "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}
         self._record("patch", "resourceclaims", claim.name, subresource="status", patch=patch)
+        users = tuple(each for each in claim.status.reserved_for if each.uid != uid)
+        return msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, reserved_for=users))
 
     async def delete(self, claim: ResourceClaim) -> None:
         """Record the deletion."""

@@ -112,10 +112,10 @@ class SimulatedClaimWriter:
         )
         return self._put(_replace(claim, status=_replace(claim.status, devices=devices)))
 
-    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
+    async def unreserve(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
         """Remove a reservation."""
         users = tuple(each for each in claim.status.reserved_for if each.uid != uid)
-        self._put(_replace(claim, status=_replace(claim.status, reserved_for=users)))
+        return self._put(_replace(claim, status=_replace(claim.status, reserved_for=users)))
 
     async def delete(self, claim: ResourceClaim) -> None:
         """Remove a claim."""

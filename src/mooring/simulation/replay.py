@@ -435,8 +435,8 @@ class _Claims:
     async def update_status(self, claim: ResourceClaim, before: ResourceClaim) -> ResourceClaim:
         return claim
 
-    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
-        return
+    async def unreserve(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
+        return claim
 
     async def delete(self, claim: ResourceClaim) -> None:
         return

@@ -59,8 +59,13 @@ class Server:
     async def update_status(self, claim: ResourceClaim, before: ResourceClaim) -> ResourceClaim:
         return self._write("update status", claim)
 
-    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
+    async def unreserve(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
         self.calls.append(f"unreserve {uid}")
+        users = tuple(each for each in claim.status.reserved_for if each.uid != uid)
+        self.stored = self._versioned(
+            msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, reserved_for=users))
+        )
+        return self.stored
 
     async def delete(self, claim: ResourceClaim) -> None:
         self.calls.append("delete")
@@ -210,3 +215,38 @@ def test_a_pod_is_tried_again_when_its_left_over_claim_is_gone() -> None:
     lister.put(stored)
     lister.remove("left-over", "default")
     assert activated == [POD.key]
+
+
+class SlowServer(Server):
+    """A server that removes reservations when it is asked to pause."""
+
+    def __init__(self, stored: ResourceClaim) -> None:
+        super().__init__(stored)
+        self.waiting: list[Coroutine[Any, Any, None]] = []
+
+    def start(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        self.waiting.append(work)
+
+    async def pause(self, seconds: float) -> None:
+        while self.waiting:
+            await self.waiting.pop()
+
+
+def test_the_next_attempt_reserves_again_while_the_reservation_of_a_failed_bind_is_being_removed() -> None:
+    reserved = {**allocated("gpu-0"), "reservedFor": [{"resource": "pods", "name": "p", "uid": POD.uid}]}
+    server = SlowServer(claim(status=reserved))
+    handle = Handle(clock=lambda: 1_700_000_000.0)
+    lister = handle.objects.lister(ResourceClaim)
+    lister.put(server.stored)
+    tracker = ClaimTracker(lister)
+    binder = ClaimBinder(handle, tracker)
+    binder.unreserve(server, POD, PodBinding([server.stored], None))
+    asyncio.run(binder.bind(server, POD, "n0", PodBinding([server.stored], None), 600.0))
+    assert server.calls == [f"unreserve {POD.uid}", "get", "update status"]
+    assert server.stored.is_reserved_for(POD.uid)
+    # Later attempts see the newest version before the informer does.
+    binder.unreserve(server, POD, PodBinding([server.stored], None))
+    asyncio.run(server.pause(0))
+    found = tracker.get("c", "default")
+    assert found is not None
+    assert not found.is_reserved_for(POD.uid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
@@ -68,6 +69,8 @@ class ClaimBinder:
     def __init__(self, handle: Handle, tracker: ClaimTracker) -> None:
         self._handle = handle
         self._tracker = tracker
+        #: The uid of a pod -> the number of its reservations that are being removed.
+        self._unreserving: Counter[str] = Counter()
         #: The uid of a claim that is being deleted -> the pod that waits for that.
         self._left_over: dict[str, str] = {}
         handle.lister(ResourceClaim).listen(self._claim_changed)
@@ -76,11 +79,21 @@ class ClaimBinder:
         self, writer: ClaimWriter, pod: Pod, node_name: str, binding: PodBinding, binding_timeout: float
     ) -> None:
         """Write what Reserve decided. Raises ClaimBindingError."""
+        if self._unreserving[pod.uid]:
+            await self._await_unreserved(writer, pod, binding)
         for place, claim in enumerate(binding.claims):
             if not claim.is_reserved_for(pod.uid):
                 binding.claims[place] = await self._bind_claim(writer, pod, binding, place)
         if any(map(has_binding_conditions, binding.claims)):
             await self._wait_until_ready(writer, pod, node_name, binding, binding_timeout)
+
+    async def _await_unreserved(self, writer: ClaimWriter, pod: Pod, binding: PodBinding) -> None:
+        """Wait until the reservations of an earlier attempt are removed; otherwise they would seem to be in place."""
+        while self._unreserving[pod.uid]:
+            await writer.pause(_PAUSE_SECONDS)
+        for place, claim in enumerate(binding.claims):
+            if place != binding.special:
+                binding.claims[place] = await self._read(writer, claim)
 
     async def _bind_claim(self, writer: ClaimWriter, pod: Pod, binding: PodBinding, place: int) -> ResourceClaim:
         claim, allocation = binding.claims[place], binding.allocations.get(place)
@@ -237,13 +250,22 @@ class ClaimBinder:
             if self._tracker.finish(claim.uid):
                 self._tracker.restore(claim.name, claim.namespace)
             if claim.status.allocation is not None and claim.is_reserved_for(pod.uid) and writer is not None:
-                writer.start(writer.unreserve(claim, pod.uid), f"unreserve claim {claim.key}")
+                self._unreserving[pod.uid] += 1
+                writer.start(self._unreserve(writer, claim, pod), f"unreserve claim {claim.key}")
         if binding.special is not None:
             special = binding.claims[binding.special]
             if self._tracker.finish(binding.special_uid):
                 self._tracker.restore(special.name, special.namespace)
             if special.name != SPECIAL_NAME and writer is not None:
                 writer.start(self.delete(writer, special), f"delete claim {special.key}")
+
+    async def _unreserve(self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod) -> None:
+        try:
+            self._tracker.assume(await writer.unreserve(claim, pod.uid))
+        finally:
+            self._unreserving[pod.uid] -= 1
+            if not self._unreserving[pod.uid]:
+                del self._unreserving[pod.uid]
 
     async def deallocate(self, writer: ClaimWriter, claim: ResourceClaim) -> None:
         """Remove the allocation of a claim."""
