@@ -62,12 +62,12 @@ def test_scores_of_all_nodes_mark_rejected_ones() -> None:
         view.scores("default/web", "Missing")
 
 
-def test_the_timeline_tells_attempts_and_wake_ups() -> None:
+async def test_the_timeline_tells_attempts_and_wake_ups() -> None:
     engine = engine_with(nodes(1), make_pod("big").req(cpu="9").created("2026-01-01T00:00:00Z").obj())
     engine.put(make_node("large").capacity(cpu="64", pods=10).obj())
     engine.queue.tick(engine.queue.next_tick)
     schedule(engine)
-    found = PodView(engine).details("default/big")
+    found = await PodView(engine).details("default/big")
     kinds = [each["kind"] for each in found["timeline"]]
     assert kinds[:2] == ["created", "queued"]
     assert [each["text"] for each in found["timeline"]][-1].startswith("Attempt 2: large chosen")
@@ -76,8 +76,8 @@ def test_the_timeline_tells_attempts_and_wake_ups() -> None:
     assert any("NodeAdd" in each["text"] for each in found["timeline"])
 
 
-def test_details_have_the_explanation_and_suggestions() -> None:
-    found = PodView(mixed()).details("default/giant")
+async def test_details_have_the_explanation_and_suggestions() -> None:
+    found = await PodView(mixed()).details("default/giant")
     assert found["explanation"]["state"] == "pending"
     assert found["explanation"]["suggestions"]
     assert found["description"]["requests"] == {"cpu": "100"}

@@ -6,15 +6,20 @@ import asyncio
 import random
 from typing import Any
 
+import pytest
+
 from mooring.api.pod import Pod
+from mooring.config import default_config
 from mooring.framework import PermitWait, Plugin, Status
 from mooring.loading.setup import configuration
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import Explanation, HoldView, PreemptedView
+from mooring.scheduler import pod_explanation
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.pod_explanation import explain
+from mooring.scheduler.pod_explanation import explain, explain_with_pauses
+from mooring.scheduler.suggestions import Suggestion
 from mooring.testing import make_node, make_pod
 
 START = 1_000_000_000.0
@@ -216,3 +221,30 @@ def test_a_released_pod_leaves_no_gate_behind() -> None:
     found = explained(engine, "default/held")
     assert found.decision is not None
     assert (found.state, found.decision.outcome) == ("binding", "placed")
+
+
+async def test_suggestions_are_found_once_per_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decisions continue in the pauses of the search, and the result is the same as without pauses."""
+    observer = Observer(records=DecisionRecords())
+    engine = Engine(default_config(), observer=observer)
+    engine.put(make_node("a").capacity(cpu="4", pods=10).obj())
+    engine.put(make_pod("big").req(cpu="9").obj())
+    engine.schedule_one()
+    plain = explain(engine, "default/big")
+    searches: list[str] = []
+    real = pod_explanation.suggest_with_pauses
+
+    async def counted(searched: Engine, pod: Pod) -> list[Suggestion]:
+        searches.append(pod.key)
+        return await real(searched, pod)
+
+    monkeypatch.setattr(pod_explanation, "suggest_with_pauses", counted)
+    for _ in range(3):
+        assert await explain_with_pauses(engine, "default/big") == plain
+    assert plain is not None
+    assert plain.suggestions
+    assert searches == ["default/big"]
+    engine.queue.activate(["default/big"])
+    engine.schedule_one()
+    await explain_with_pauses(engine, "default/big")
+    assert len(searches) == 2

@@ -119,7 +119,6 @@ class ControllerManager:
             metrics=self.metrics.render,
             resources=lambda _accept: (b"", "text/plain; version=0.0.4; charset=utf-8"),
             config=dict,
-            decision=lambda _key: None,
             decisions=lambda _limit: [],
             live={"leaderElection": lease_check(lambda: self._leadership.thread)},
             ready={"informer-sync": synced_check(self._lagging)},

@@ -249,7 +249,7 @@ class Dashboard:
 
     async def _get_pod(self, request: web.Request) -> web.StreamResponse:
         key = _text(request, "name")
-        return await self._json(lambda: self._pod.details(key))
+        return _encoded(await self._server.in_scheduler_loop(lambda: self._pod.details(key)))
 
     async def _get_matrix(self, request: web.Request) -> web.StreamResponse:
         key, search = _text(request, "name"), _text(request, "search")

@@ -24,7 +24,7 @@ from mooring.observe.decision_records import Decision
 from mooring.scheduler.attempt_results import ScheduleFailure
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
-from mooring.scheduler.pod_explanation import explain
+from mooring.scheduler.pod_explanation import explain_with_pauses
 from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.scoring import ScoreSteps
 from mooring.scheduler.suggestions import evaluate_pod
@@ -75,11 +75,11 @@ class PodView:
                     found.append({"pod": pod.key, "node": pod.node_name, "scheduler": pod.scheduler_name})
         return {"pods": [*pending, *placed][:_FOUND]}
 
-    def details(self, key: str) -> dict[str, Any]:
+    async def details(self, key: str) -> dict[str, Any]:
         """Return the explanation, the timeline and the description of a pod. Raises HttpError."""
         engine = self._engine
         pod = self._pod(key)
-        found = None if self._reported and pod is not None and pod.node_name else explain(engine, key)
+        found = None if self._reported and pod is not None and pod.node_name else await explain_with_pauses(engine, key)
         if found is None and pod is None:
             raise HttpError(404, f"there is no pod {shortened(key, 200)!r}")
         observer = engine.observer

@@ -91,7 +91,6 @@ def _no_sources() -> Sources:
         metrics=lambda _: (b"", "text/plain"),
         resources=lambda _: (b"", "text/plain"),
         config=dict,
-        decision=lambda _: None,
         decisions=lambda _: [],
         live={},
         ready={},

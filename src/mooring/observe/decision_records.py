@@ -145,6 +145,8 @@ class Decision(msgspec.Struct, gc=False, kw_only=True):
     victims: tuple[str, ...] = ()
     #: The preemption of the pod, if it has had no other node since.
     preempted: Preempted | None = None
+    #: The suggestions after this attempt, as users see them; None until someone asked for them.
+    suggestions: tuple[Any, ...] | None = None
     #: When the pod was first ready; None if that is unknown.
     queued: float | None = None
     #: The last moves of the pod in the queue before this attempt.

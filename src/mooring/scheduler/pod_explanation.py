@@ -7,11 +7,19 @@ import math
 from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.framework.events import ActionType, ClusterEvent
-from mooring.observe.explanation import DecisionView, Explanation, WaitingView, WakeView, hold_view, view
+from mooring.observe.explanation import (
+    DecisionView,
+    Explanation,
+    SuggestionView,
+    WaitingView,
+    WakeView,
+    hold_view,
+    view,
+)
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import holds
 from mooring.scheduler.queue import Place, QueuedPod
-from mooring.scheduler.suggestions import suggest
+from mooring.scheduler.suggestions import suggest, suggest_with_pauses
 
 
 def explain(engine: Engine, key: str) -> Explanation | None:
@@ -30,7 +38,11 @@ def explain(engine: Engine, key: str) -> Explanation | None:
             return _in_flight(engine, placed, shown)
         state = "gated" if place is Place.GATED else "pending"
         waits = waiting(engine, place, queued)
-        suggestions = [each.view for each in suggest(engine, queued.pod)] if place is not Place.IN_FLIGHT else []
+        suggestions: list[SuggestionView] = []
+        if decision is not None and decision.suggestions is not None:
+            suggestions = list(decision.suggestions)
+        elif place is not Place.IN_FLIGHT:
+            suggestions = [each.view for each in suggest(engine, queued.pod)]
         return Explanation(pod=key, state=state, decision=shown, waiting=waits, suggestions=suggestions)
     if placed is not None:
         return _on_node(engine, placed, shown)
@@ -45,6 +57,22 @@ def explain(engine: Engine, key: str) -> Explanation | None:
         decision=shown,
         note="The pod was deleted; this was its last attempt.",
     )
+
+
+async def explain_with_pauses(engine: Engine, key: str) -> Explanation | None:
+    """Return the same as ``explain``. The search for suggestions pauses, and its result is kept until the next attempt.
+
+    Without records, the suggestions are searched for without pauses.
+    """
+    records = engine.observer.records if engine.observer is not None else None
+    decision = records.get(key) if records is not None else None
+    found = engine.queue.find(key)
+    waits = found is not None and found[0] is not Place.IN_FLIGHT
+    if found is not None and waits and decision is not None and decision.suggestions is None:
+        views = tuple(each.view for each in await suggest_with_pauses(engine, found[1].pod))
+        if found[1].uid == decision.uid and not engine.lock.held:
+            decision.suggestions = views
+    return explain(engine, key)
 
 
 def _in_flight(engine: Engine, pod: Pod, shown: DecisionView | None) -> Explanation:

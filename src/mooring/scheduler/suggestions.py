@@ -7,6 +7,7 @@ preemption would choose if the pod had the highest priority.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -87,13 +88,33 @@ class Suggestion:
 
 def suggest(engine: Engine, pod: Pod, *, limit: int = LIMIT, seconds: float = SECONDS) -> list[Suggestion]:
     """Return changes that make a pending pod schedulable, the smallest first. Empty if the pod is schedulable."""
+    search = _search(engine, pod, limit, seconds)
+    for _ in search.steps(pod) if search is not None else ():
+        pass
+    return [] if search is None else search.result()
+
+
+async def suggest_with_pauses(engine: Engine, pod: Pod) -> list[Suggestion]:
+    """Return the same as ``suggest``. Decisions and other work continue between two changes that are tried.
+
+    The search ends early if nodes are added or removed meanwhile.
+    """
+    search = _search(engine, pod, LIMIT, SECONDS)
+    if search is None:
+        return []
+    table = engine.cache.table
+    for _ in search.steps(pod):
+        before = table.structure
+        await asyncio.sleep(0)
+        if engine.lock.held or table.structure != before:
+            break
+    return search.result()
+
+
+def _search(engine: Engine, pod: Pod, limit: int, seconds: float) -> _Search | None:
+    """Return a search; None while a decision is in progress, because the table must not be changed then."""
     runner = engine.profiles.runners.get(pod.scheduler_name)
-    if runner is None or engine.lock.held:
-        return []  # while a decision is in progress, the table must not be changed
-    search = _Search(runner, limit, perf_counter() + seconds)
-    if pod.spec.scheduling_gates:
-        return search.run_gated(pod)
-    return search.run(_ungated(pod))
+    return None if runner is None or engine.lock.held else _Search(runner, limit, perf_counter() + seconds)
 
 
 def evaluate_pod(runner: PluginRunner, pod: Pod) -> tuple[ScheduleResult | ScheduleFailure, Evaluation]:
@@ -119,16 +140,22 @@ class _Search:
         self._limit = limit
         self._deadline = deadline
         self._found: list[Suggestion] = []
+        #: What has to be done before each change: remove scheduling gates.
+        self._first = ""
         self._seen: set[str] = set()
 
-    def run(self, pod: Pod) -> list[Suggestion]:
-        """Return the suggestions."""
-        failure = self._decide(pod)
+    def steps(self, pod: Pod) -> Iterator[None]:
+        """Search, and pause after each change that was tried. The table is unchanged in a pause."""
+        ungated = _ungated(pod)
+        names = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        failure = self._decide(ungated)
         if isinstance(failure, str):
-            return []
-        single = list(self._changes(pod, failure))
+            if names:
+                self._add(Change("remove-gate", f"Remove the scheduling gates: {names}", ungated), failure)
+            return
+        self._first = f"Remove the scheduling gates ({names}). " if names else ""
         rejected: list[tuple[Change, ScheduleFailure]] = []
-        for change in single:
+        for change in list(self._changes(ungated, failure)):
             if self._is_over():
                 break
             outcome = self._try(change)
@@ -136,26 +163,22 @@ class _Search:
                 self._add(change, outcome)
             else:
                 rejected.append((change, outcome))
+            yield
         if not self._is_over():
-            self._evict(pod, failure)
+            # The pods on nodes may have changed in a pause.
+            failure = self._decide(ungated)
+            if not isinstance(failure, str):
+                self._evict(ungated, failure)
+            yield
         if not self._found:
-            self._combine(rejected)
-        return sorted(self._found, key=lambda each: max(map(_ORDER.index, each.change.kind.split(","))))
+            yield from self._combine(rejected)
 
-    def run_gated(self, pod: Pod) -> list[Suggestion]:
-        """Return the suggestions for a pod with scheduling gates."""
-        ungated = _ungated(pod)
-        names = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-        outcome = self._decide(ungated)
-        if isinstance(outcome, str):
-            self._add(Change("remove-gate", f"Remove the scheduling gates: {names}", ungated), outcome)
-            return self._found
-        return [
-            replace(
-                each, change=replace(each.change, text=f"Remove the scheduling gates ({names}). {each.change.text}")
-            )
-            for each in self.run(ungated)
-        ]
+    def result(self) -> list[Suggestion]:
+        """Return the suggestions that were found, the smallest change first."""
+        found = sorted(self._found, key=lambda each: max(map(_ORDER.index, each.change.kind.split(","))))
+        if not self._first:
+            return found
+        return [replace(each, change=replace(each.change, text=self._first + each.change.text)) for each in found]
 
     def _is_over(self) -> bool:
         """Return whether enough was found. The first suggestion may take longer than the others."""
@@ -163,7 +186,7 @@ class _Search:
         late = now > self._deadline if self._found else now > self._deadline + _PATIENCE
         return late or len(self._found) >= self._limit
 
-    def _combine(self, rejected: Iterable[tuple[Change, ScheduleFailure]]) -> None:
+    def _combine(self, rejected: Iterable[tuple[Change, ScheduleFailure]]) -> Iterator[None]:
         """Try pairs of changes: what the first one leaves as a cause is changed too."""
         for first, left in rejected:
             with self._applied(first):
@@ -175,6 +198,7 @@ class _Search:
                 nodes = tuple({node.name: node for node in (*first.nodes, *second.nodes)}.values())
                 both = Change(f"{first.kind},{second.kind}", text, second.pod, nodes)
                 outcome = self._try(both)
+                yield
                 if isinstance(outcome, str):
                     self._add(both, outcome)
                     break

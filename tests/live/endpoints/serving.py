@@ -74,12 +74,16 @@ class Cluster:
         return msgspec.json.encode({"kind": "SubjectAccessReview", "status": {"allowed": allowed}})
 
 
+async def _decision(key: str) -> dict[str, str] | None:
+    return {"pod": key} if key == "default/web" else None
+
+
 def sources(**given: Any) -> Sources:
     values: dict[str, Any] = {
         "metrics": lambda accept: (b"# metrics\n", "text/plain"),
         "resources": lambda accept: (b"# resources\n", "text/plain"),
         "config": lambda: {"componentconfig": {}},
-        "decision": lambda key: {"pod": key} if key == "default/web" else None,
+        "decision": _decision,
         "decisions": lambda limit: [{"limit": limit}],
         "live": {},
         "ready": {},

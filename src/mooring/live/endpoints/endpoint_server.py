@@ -93,7 +93,7 @@ class Sources:
         metrics: Callable[[str], tuple[bytes, str]],
         resources: Callable[[str], tuple[bytes, str]],
         config: Callable[[], object],
-        decision: Callable[[str], object | None],
+        decision: Callable[[str], Coroutine[Any, Any, object | None]] | None = None,
         decisions: Callable[[int], list[Any]],
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
@@ -105,13 +105,17 @@ class Sources:
         self.metrics = metrics
         self.resources = resources
         self.config = config
-        self.decision = decision
+        self.decision = decision or _no_decision
         self.decisions = decisions
         self.plugins = plugins
         #: The checks of /healthz and /livez. They are fast and can be called from any thread.
         self.live = live
         #: The additional checks of /readyz.
         self.ready = ready
+
+
+async def _no_decision(_pod: str) -> None:
+    """Return the decision about a pod where none are made."""
 
 
 class Extension(Protocol):
@@ -353,7 +357,7 @@ class EndpointServer:
 
     async def _decision(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        found = await self.read(lambda: self._sources.decision(key))
+        found = await self.in_scheduler_loop(lambda: self._sources.decision(key))
         if found is None:
             raise HttpError(404, f"pod {key} not found: it does not exist, or belongs to another scheduler")
         return _json(found)

@@ -24,7 +24,7 @@ from mooring.observe.tracing import AttemptTracer
 from mooring.releases import NEWEST, Release
 from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.pod_explanation import explain
+from mooring.scheduler.pod_explanation import explain_with_pauses
 
 if TYPE_CHECKING:
     from mooring.live.informers import Informers
@@ -155,7 +155,7 @@ def make_server(
         metrics=metrics,
         resources=resources,
         config=lambda: {"componentconfig": effective(config())},
-        decision=lambda key: explain(engine, key),
+        decision=lambda key: explain_with_pauses(engine, key),
         decisions=decisions,
         plugins=plugins,
         version=_version(config().release),
