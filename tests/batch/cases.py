@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from mooring.api.codec import decode_object
@@ -77,6 +78,14 @@ def gang(name: str, pods: int, least: int = -1, *, queue: str = "default", cpu: 
     """A group and its pods, which wait."""
     members = [pod(f"{name}-task-{number}", name, cpu=cpu) for number in range(pods)]
     return [group(name, pods if least < 0 else least, queue=queue, **rest), *members]
+
+
+def hyper_node(name: str, tier: int, *, nodes: Sequence[str] = (), within: Sequence[str] = (), **spec: Any) -> Object:
+    """A domain of the network with nodes and smaller domains, by name; ``spec`` may have further members."""
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": each}}} for each in nodes]
+    members += [{"type": "HyperNode", "selector": {"exactMatch": {"name": each}}} for each in within]
+    head = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": metadata(name, "")}
+    return {**head, "spec": {"tier": tier, "members": [*members, *spec.pop("members", [])], **spec}}
 
 
 def gpus(place: str, count: int) -> dict[str, Any]:

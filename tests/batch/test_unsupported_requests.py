@@ -9,10 +9,11 @@ import pytest
 from mooring.batch.actions import ACTIONS
 from mooring.batch.run import close_session, run_actions
 from mooring.batch.session import Session
-from tests.batch.cases import Object, conf, gang, group, node, opened, pod
+from tests.batch.cases import Object, conf, gang, group, hyper_node, node, opened, pod
 
 HARD = {"mode": "hard", "highestTierAllowed": 1}
-PARTITION: dict[str, Any] = {"name": "worker", "subGroupSize": 2, "minSubGroups": 1}
+PARTITION: dict[str, Any] = {"name": "worker", "subGroupSize": 2, "minSubGroups": 1, "matchLabelKeys": ["part"]}
+UNKNOWN_TIER = {"mode": "hard", "highestTierName": "rack"}
 
 
 def changed(objects: list[Object], **metadata: Any) -> list[Object]:
@@ -36,9 +37,8 @@ CASES: dict[str, tuple[list[Object], str]] = {
     "hard topology before the pods exist": ([group("g", 2, networkTopology=HARD)], "spec.networkTopology"),
     "hard topology of a part": (
         gang("g", 2, subGroupPolicy=[{**PARTITION, "networkTopology": HARD}]),
-        'subGroupPolicy "worker" (partitionPolicy of a job) has a networkTopology',
+        'networkTopology of spec.subGroupPolicy "worker" (partitionPolicy of a job) has the mode hard, which needs',
     ),
-    "parts of a gang": (gang("g", 4, 2, subGroupPolicy=[PARTITION]), "partitionPolicy of a job) is supported only if"),
     "vGPU": (requesting("volcano.sh/vgpu-number"), "pod g-task-0: the resource volcano.sh/vgpu-number needs"),
     "GPU memory": (requesting("volcano.sh/gpu-memory"), "pod g-task-0: the resource volcano.sh/gpu-memory needs"),
     "vGPU annotation": (
@@ -74,9 +74,18 @@ def test_a_gang_that_asks_for_more_than_sessions_can_do_is_held(name: str, actio
     assert all(note.reason.message == condition.message for note in outcome.pods)
 
 
-def test_parts_that_all_start_together_are_a_plain_gang() -> None:
-    session, _ = run(gang("g", 4, subGroupPolicy=[PARTITION]))
-    assert len(session.bindings) == 4
+@pytest.mark.parametrize(
+    ("topology", "hyper_nodes", "text"),
+    [
+        (UNKNOWN_TIER, [], 'has highestTierName "rack", which no HyperNode has as its tierName'),
+        ({"mode": "hard"}, [], "has the mode hard, but neither highestTierAllowed nor highestTierName"),
+        (HARD, [hyper_node("a", 1, within=["b"]), hyper_node("b", 2, within=["a"])], "is a member of itself"),
+    ],
+)
+def test_a_topology_that_cannot_be_found_is_reported(topology: Any, hyper_nodes: list[Object], text: str) -> None:
+    given = conf(("gang", "network-topology-aware"), ("predicates",))
+    _, session, _ = opened(given, node("a"), hyper_nodes, gang("g", 1, networkTopology=topology))
+    assert text in session.jobs["default/g"].held
 
 
 def test_what_is_only_preferred_is_reported_and_not_held() -> None:

@@ -15,6 +15,7 @@ from mooring.api.core import Namespace, ReplicationController, Service
 from mooring.api.decode_errors import ConversionError, Fault, ManifestError, describe_error, path_text
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.events import Event
+from mooring.api.hypernodes import HyperNode
 from mooring.api.json_depth import prune_json
 from mooring.api.manifest_checks import find_faults, without_nulls
 from mooring.api.meta import KubeObject, ObjectMeta
@@ -42,7 +43,7 @@ KINDS: Final[Mapping[tuple[str, str], type[KubeObject]]] = {
     for cls in (
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
-        Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue, VolcanoJob,
+        Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue, VolcanoJob, HyperNode,
         DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule,
     )
 }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from mooring.batch.callbacks import ABSTAIN, Invalid
+from mooring.batch.hyper_nodes import Domain
 from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Status
@@ -54,6 +55,11 @@ FALLBACK: Final[Mapping[str, Any]] = {
     "victim_tasks": [],
     "pre_predicate": None,
     "simulation": NoSimulation(),
+    "hyper_node_order": 0.0,
+    "hyper_node_gradient": [],
+    "sub_job_ready": True,
+    "sub_job_pipelined": ABSTAIN,
+    "sub_job_order": 0,
 }
 
 
@@ -93,6 +99,12 @@ def _are_tasks(answer: object) -> bool:
     return isinstance(answer, list | tuple) and all(isinstance(each, TaskInfo) for each in answer)
 
 
+def _are_domains(answer: object) -> bool:
+    return isinstance(answer, list) and all(
+        isinstance(group, list) and all(isinstance(each, Domain) for each in group) for group in answer
+    )
+
+
 def _are_victims(answer: object) -> bool:
     return isinstance(answer, tuple) and len(answer) == 2 and _are_tasks(answer[0]) and isinstance(answer[1], int)
 
@@ -109,7 +121,7 @@ def _vector(answer: Any, arguments: tuple[Any, ...]) -> str | None:
         return None
     values, count = np.asarray(answer[0] if isinstance(answer, tuple) else answer), len(arguments[-1])
     if values.dtype.kind not in "biuf" or values.shape not in ((), (count,)):
-        return f"returned {_shown(answer)}; return a NumPy array of {count} numbers, one per node"
+        return f"returned {_shown(answer)}; return a NumPy array of {count} numbers, one for each"
     return (
         "returned a score that is not a number (NaN)" if values.dtype.kind == "f" and np.isnan(values).any() else None
     )
@@ -128,9 +140,11 @@ _VOTE = _unless(_is_truth, "1, 0 or -1")
 _VICTIMS = _unless(_are_victims, "the tasks that may be evicted and a vote, such as (candidates, 1)")
 _ERROR_TEXT = _unless(_is_text, "None or an error text")
 _CHECKS: Final[Mapping[str, Check]] = {
-    **dict.fromkeys(("job_order", "queue_order", "victim_queue_order", "task_order"), _ORDER),
+    **dict.fromkeys(("job_order", "queue_order", "victim_queue_order", "task_order", "sub_job_order"), _ORDER),
     **dict.fromkeys(("may_evict", "overused", "preemptive", "allocatable", "job_ready", "job_starving"), _TRUTH),
-    **dict.fromkeys(("job_pipelined", "job_enqueueable"), _VOTE),
+    **dict.fromkeys(("job_pipelined", "job_enqueueable", "sub_job_pipelined"), _VOTE),
+    "sub_job_ready": _TRUTH,
+    "hyper_node_order": _vector,
     **dict.fromkeys(("preemptable", "reclaimable", "unified_evictable"), _VICTIMS),
     **dict.fromkeys(("pre_predicate", "allocate_handler", "reservation"), _ERROR_TEXT),
     "predicate": _unless(lambda answer: _is_text(answer) or isinstance(answer, Status), "None, a reason or a Status"),
@@ -138,6 +152,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "batch_node_order": _unless(_are_scores, "numbers by node name"),
     "best_node": _unless(lambda answer: answer is None or isinstance(answer, SessionNode), "a node or None"),
     "job_valid": _unless(lambda answer: answer is None or isinstance(answer, Invalid), "None or Invalid"),
+    "hyper_node_gradient": _unless(_are_domains, "lists of domains, in a list"),
     "victim_tasks": _unless(_are_tasks, "a list of tasks"),
     "simulation": _unless(
         lambda answer: all(hasattr(answer, name) for name in ("remove", "add", "allocatable", "predicate")),

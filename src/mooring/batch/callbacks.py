@@ -13,6 +13,7 @@ from mooring.api.pod import Pod
 from mooring.batch.conf import BatchConf
 from mooring.batch.job import JobInfo
 from mooring.batch.queue import QueueInfo
+from mooring.batch.sub_job import SubJob
 from mooring.batch.task import PENDING, TaskInfo, precedes
 from mooring.batch.unsupported_requests import NOT_SUPPORTED
 
@@ -54,6 +55,11 @@ _FLAG: Final[dict[str, str | None]] = {
     "job_valid": None,
     "victim_tasks": "Victim",
     "simulation": None,
+    "hyper_node_order": "HyperNodeOrder",
+    "hyper_node_gradient": "HyperNodeGradient",
+    "sub_job_ready": "SubJobReady",
+    "sub_job_pipelined": "SubJobPipelined",
+    "sub_job_order": "SubJobOrder",
 }
 
 
@@ -178,6 +184,13 @@ class Callbacks:
         answer = self._compare("task_order", left, right)
         return answer < 0 if answer else precedes(left, right)
 
+    def sub_job_less(self, left: SubJob, right: SubJob) -> bool:
+        """Return whether a part of a job comes before another."""
+        answer = self._compare("sub_job_order", left, right)
+        if answer:
+            return answer < 0
+        return (left.match_index, left.uid) < (right.match_index, right.uid)
+
     # Conjunctions and disjunctions
 
     def _all_true(self, kind: str, *arguments: Any) -> bool:
@@ -201,6 +214,12 @@ class Callbacks:
     def job_ready(self, job: JobInfo) -> bool:
         """Return whether a job has enough tasks to start."""
         return self._all_true("job_ready", job)
+
+    def sub_job_ready(self, job: JobInfo, part: SubJob | None) -> bool:
+        """Return whether a part of a job has enough tasks to start; without policies, whether the job has."""
+        if part is None or not job.has_policies:
+            return self.job_ready(job)
+        return self._all_true("sub_job_ready", part)
 
     def job_starving(self, job: JobInfo) -> bool:
         """Return whether a job needs more: all plugins of the first tier with a callback must agree."""
@@ -235,6 +254,12 @@ class Callbacks:
     def job_pipelined(self, job: JobInfo) -> bool:
         """Return whether a job has enough tasks, including pipelined ones."""
         return self._voted("job_pipelined", job)
+
+    def sub_job_pipelined(self, job: JobInfo, part: SubJob | None) -> bool:
+        """Return whether a part of a job has enough tasks, including pipelined ones."""
+        if part is None or not job.has_policies:
+            return self.job_pipelined(job)
+        return self._voted("sub_job_pipelined", part)
 
     def job_enqueueable(self, job: JobInfo) -> bool:
         """Return whether a job may be admitted to its queue."""

@@ -6,11 +6,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mooring.api.hypernodes import HyperNode
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass
 from mooring.api.volcano import GROUP_ANNOTATION, PodGroup, Queue
 from mooring.batch.conf import BatchConf
+from mooring.batch.hyper_nodes import HyperNodeMembers
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import NodeAmounts, SessionAmounts, request_of
@@ -50,6 +52,7 @@ class BatchCluster:
         self.memory: dict[str, Any] = {}
         self.usage: Mapping[str, NodeUsage] = {}
         self._amounts = NodeAmounts(handle.table)
+        self._hyper_nodes = HyperNodeMembers(handle.table)
         #: Pods by the job that they belong to, and finished pods by job and uid.
         self._members = handle.lister(Pod).index(self._job_of)
         self._finished: dict[str, dict[str, Pod]] = {}
@@ -84,6 +87,7 @@ class BatchCluster:
             for queue in queues.values():
                 queue.is_open = queue.is_open or not queue.queue.status.state
         jobs = self._jobs(queues, invalid)
+        hyper_nodes = self._hyper_nodes.tree(self.handle.lister(HyperNode).list())
         tasks: dict[str, TaskInfo] = {}
         for job in jobs.values():
             for pod in (*self._members.get(job.uid), *self._finished.get(job.uid, {}).values()):
@@ -93,7 +97,8 @@ class BatchCluster:
                     invalid.append(InvalidObject(pod, str(error)))
                     continue
                 job.add(task)
-            job.held = unsupported_request(job.group, tuple(job.tasks.values()))
+            job.apply_topology(hyper_nodes)
+            job.held = unsupported_request(job, conf, hyper_nodes)
         nodes, amounts = self._nodes(tasks)
         self.kube.unseen.open()
         session = Session(
@@ -106,6 +111,7 @@ class BatchCluster:
             kube=self.kube,
             memory=self.memory,
             usage=self.usage,
+            hyper_nodes=hyper_nodes,
         )
         session.invalid += invalid
         return session

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
 from mooring.api.meta import parse_time
 from mooring.api.resources import check_amounts
-from mooring.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus
+from mooring.api.volcano import NetworkTopology, PodGroup, PodGroupCondition, PodGroupStatus
 from mooring.batch.fit_errors import FitErrors
+from mooring.batch.hyper_nodes import Domain, HyperNodes
 from mooring.batch.resource import Resource, exceeded_part
+from mooring.batch.sub_job import SubJob, label_values, match_index
 from mooring.batch.task import (
     ALLOCATED,
     BINDING,
@@ -79,6 +82,9 @@ class JobInfo:
         phase: The phase of the PodGroup at the end of this session.
         conditions: The conditions of the PodGroup at the end of this session.
         promised: Pipelined tasks that the action allocate tries once more.
+        sub_jobs: The parts of its tasks by uid, if it has a network topology or policies for subgroups.
+        highest_tier: The highest tier of the domain in which all tasks must be; None if there is no constraint.
+        allocated_domain: The smallest domain that contains all tasks that have a node.
         held: Why no task is placed, if the job makes a request that sessions cannot fulfil; otherwise empty.
     """
 
@@ -114,6 +120,13 @@ class JobInfo:
         self.promised: list[TaskInfo] = []
         self.held = ""
         self._best_effort_pending = 0
+        self.sub_jobs: dict[str, SubJob] = {}
+        self.highest_tier: int | None = None
+        self.allocated_domain: Domain | None = None
+        self._policies = group.spec.sub_group_policy
+        self._minimum_parts = {policy.name: policy.min_sub_groups or 0 for policy in self._policies}
+        self._splits = bool(self._policies) or group.spec.network_topology is not None
+        self._part_of: dict[str, SubJob] = {}
 
     # Tasks
 
@@ -122,6 +135,9 @@ class JobInfo:
         self.tasks[task.uid] = task
         self.by_status.setdefault(task.status, {})[task.uid] = task
         self.total_request.add(task.request)
+        if self._splits:
+            part = self._part_of[task.uid] = self._find_part(task)
+            part.add(task)
         self._count(task, 1)
 
     def set_status(self, task: TaskInfo, status: Status) -> None:
@@ -131,9 +147,14 @@ class JobInfo:
         if not old:
             del self.by_status[task.status]
         self._count(task, -1)
+        part = self._part_of.get(task.uid)
+        if part is not None:
+            part.count(task, -1)
         task.status = status
         self.by_status.setdefault(status, {})[task.uid] = task
         self._count(task, 1)
+        if part is not None:
+            part.count(task, 1)
 
     def remove(self, task: TaskInfo) -> None:
         """Remove a task."""
@@ -144,6 +165,9 @@ class JobInfo:
             del self.by_status[task.status]
         self.total_request.sub(task.request)
         self._count(task, -1)
+        part = self._part_of.pop(task.uid, None)
+        if part is not None:
+            part.remove(task)
 
     def _count(self, task: TaskInfo, sign: int) -> None:
         if task.status in HOLDING:
@@ -197,6 +221,11 @@ class JobInfo:
         return self.waiting_count + self.ready_count + self._best_effort_pending >= self.min_available
 
     @property
+    def missing_count(self) -> int:
+        """How many more tasks must be placed until the job has its minimum, including pipelined ones."""
+        return self.min_available - self.waiting_count - self.ready_count - self._best_effort_pending
+
+    @property
     def is_starving(self) -> bool:
         """Whether too few tasks are allocated or pipelined."""
         return self.waiting_count + self.ready_count < self.min_available
@@ -239,17 +268,119 @@ class JobInfo:
         found = self.roles_in(*statuses, best_effort=best_effort)
         return all(found[role] >= needed for role, needed in self.role_minimums.items() if needed)
 
+    # Parts
+
+    @property
+    def has_policies(self) -> bool:
+        """Whether policies split the tasks into parts that are gangs of their own."""
+        return bool(self._policies)
+
+    @property
+    def has_topology(self) -> bool:
+        """Whether the job or a part has a network topology."""
+        return self.group.spec.network_topology is not None or any(
+            part.topology is not None for part in self.sub_jobs.values()
+        )
+
+    @property
+    def has_hard_topology(self) -> bool:
+        """Whether all tasks of the job, or of a part, must be within one domain."""
+        topologies = (self.group.spec.network_topology, *(part.topology for part in self.sub_jobs.values()))
+        return any(each is not None and each.mode != "soft" for each in topologies)
+
+    @property
+    def searches_domains(self) -> bool:
+        """Whether the job is placed domain by domain."""
+        tiers = (self.highest_tier, *(part.highest_tier for part in self.sub_jobs.values()))
+        return self.has_policies or any(tier is not None for tier in tiers)
+
+    def part_of(self, task: TaskInfo) -> SubJob | None:
+        """Return the part that a task belongs to; None if the job is not split and has no topology."""
+        return self._part_of.get(task.uid)
+
+    def _find_part(self, task: TaskInfo) -> SubJob:
+        for policy in self._policies:
+            values = label_values(policy, task)
+            if values:
+                uid = f"{self.uid}/{policy.name}-{'-'.join(values)}"
+                part = self.sub_jobs.get(uid)
+                if part is None:
+                    size = 1 if policy.sub_group_size is None else policy.sub_group_size
+                    part = self.sub_jobs[uid] = SubJob(
+                        policy.name,
+                        uid,
+                        min_available=size,
+                        match_index=match_index(values),
+                        topology=policy.network_topology,
+                    )
+                return part
+        rest = self.sub_jobs.get(self.uid)
+        if rest is None:
+            least = 1 if self._policies else self.min_available
+            topology = self.group.spec.network_topology
+            rest = self.sub_jobs[self.uid] = SubJob("", self.uid, min_available=least, match_index=0, topology=topology)
+        return rest
+
+    @property
+    def parts_valid(self) -> bool:
+        """Whether there are enough parts of each policy."""
+        return self._parts_suffice(lambda _part: True)
+
+    @property
+    def parts_ready(self) -> bool:
+        """Whether enough parts of each policy are ready."""
+        return self._parts_suffice(lambda part: part.is_ready)
+
+    @property
+    def parts_pipelined(self) -> bool:
+        """Whether enough parts of each policy are ready or pipelined."""
+        return self._parts_suffice(lambda part: part.is_pipelined)
+
+    def _parts_suffice(self, counts: Callable[[SubJob], bool]) -> bool:
+        if not self._minimum_parts:
+            return True
+        found = Counter(part.policy for part in self.sub_jobs.values() if counts(part))
+        return all(found[policy] >= least for policy, least in self._minimum_parts.items())
+
+    def needs_part(self, part: SubJob, found: Counter[str]) -> bool:
+        """Return whether a policy needs one more part, given how many of each policy there are."""
+        return found[part.policy] < self._minimum_parts.get(part.policy, 0)
+
+    def apply_topology(self, hyper_nodes: HyperNodes) -> None:
+        """Resolve the tiers of the constraints, and find the domains of tasks that have a node, as Volcano does.
+
+        The mode soft is the mode hard with the whole cluster as the highest domain: smaller domains are tried first.
+        """
+        top = hyper_nodes.cluster.tier
+        self.highest_tier = _highest_tier(self.group.spec.network_topology, hyper_nodes, top)
+        for part in self.sub_jobs.values():
+            part.highest_tier = _highest_tier(
+                part.topology, hyper_nodes, top if self.highest_tier is None else self.highest_tier
+            )
+            part.allocated = (
+                None
+                if part.topology is None
+                else hyper_nodes.smallest(task.node_name for task in part.tasks.values() if task.status in HOLDING)
+            )
+            self.allocated_domain = hyper_nodes.common(self.allocated_domain, part.allocated)
+
     # Failures
 
-    def failed_roles(self) -> set[str]:
-        """Return the roles of tasks without a feasible node."""
-        return {self.tasks[uid].role for uid in self.fit_errors if uid in self.tasks}
+    def failed_roles(self, part: SubJob | None = None) -> set[str]:
+        """Return the roles of tasks (of a part) without a feasible node."""
+        tasks = self.tasks if part is None else part.tasks
+        return {tasks[uid].role for uid in self.fit_errors if uid in tasks}
 
-    def worth_continuing(self) -> bool:
-        """Return whether the gang can still be complete after a task had no feasible node."""
+    def worth_continuing(self, part: SubJob | None = None) -> bool:
+        """Return whether the gang (or a part of it) can still be complete after a task had no feasible node."""
         if self.min_available >= len(self.tasks):
             return False
-        failed = self.failed_roles()
+        if part is not None:
+            if part.min_available >= len(part.tasks):
+                return False
+            if self.has_policies:
+                return True
+        failed = self.failed_roles(part)
         if not self.counts_roles:
             pending = Counter(task.role for task in self.by_status.get(PENDING, {}).values())
             left = sum(count for role, count in pending.items() if role not in failed)
@@ -306,6 +437,17 @@ class JobInfo:
 
     def __repr__(self) -> str:
         return f"JobInfo({self.uid}, {len(self.tasks)} tasks, {self.min_available} needed)"
+
+
+def _highest_tier(topology: NetworkTopology | None, hyper_nodes: HyperNodes, soft: int) -> int | None:
+    """Return the highest tier that a constraint allows; ``soft`` is that of the mode soft."""
+    if topology is None:
+        return None
+    if topology.mode == "soft":
+        return soft
+    if topology.highest_tier_allowed is not None:
+        return topology.highest_tier_allowed
+    return hyper_nodes.tier_names.get(topology.highest_tier_name)
 
 
 def _waiting_time(annotations: dict[str, str]) -> float | None:

@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from mooring.batch.callbacks import Callbacks, Invalid, MayEvict
 from mooring.batch.conf import BatchConf
+from mooring.batch.hyper_nodes import Domain
 from mooring.batch.job import JobInfo
 from mooring.batch.queue import QueueInfo
 from mooring.batch.session_nodes import SessionNode, SessionNodes
+from mooring.batch.sub_job import SubJob
 from mooring.batch.task import TaskInfo
 from mooring.framework.extension_points import Answer, Score
 from mooring.framework.verdicts import Verdicts
@@ -27,6 +29,12 @@ Mask = npt.NDArray[np.bool_]
 NodeScores: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]] | float | tuple[Floats, Mask | None]
 #: Called with a task that was allocated or deallocated; returns an error, or None.
 Handler = Callable[[TaskInfo], str | None]
+
+
+#: Why domains are searched: to place tasks, or to evict others for them.
+Purpose = Literal["allocate", "evict"]
+#: Returns groups of domains for a job or a part of it, within a domain.
+Gradient = Callable[[JobInfo | SubJob, Domain, Purpose], list[list[Domain]]]
 
 
 #: Returns what a result depends on besides the node and the task's template; UNCACHEABLE if on other nodes too.
@@ -44,6 +52,8 @@ class NodeCallback(NamedTuple):
     function: Callable[..., Any]
     columns: bool
     depends: Dependence | None
+    #: Whether the scores change with every placement, so that they are added to the cached ones of each task.
+    live: bool = False
 
 
 class Simulation(Protocol):
@@ -162,15 +172,22 @@ class Registrations(Callbacks):
         *,
         columns: Literal[True],
         depends: Dependence | None = None,
+        live: bool = False,
     ) -> None: ...
     def add_batch_node_order(
-        self, function: Callable[..., Any], *, columns: bool = False, depends: Dependence | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        columns: bool = False,
+        depends: Dependence | None = None,
+        live: bool = False,
     ) -> None:
         """Register a scorer of all candidates together: ``function(task, nodes)`` returns scores by node name.
 
         With ``columns``, it returns an array with a score for each node. Text is an error: the task is not placed.
+        ``live`` scores change with every placement: they are computed for each task and added to cached ones.
         """
-        self.register("batch_node_order", NodeCallback(function, columns, depends))
+        self.register("batch_node_order", NodeCallback(function, columns, depends, live))
 
     def add_best_node(
         self, function: Callable[[TaskInfo, Mapping[float, list[SessionNode]]], SessionNode | None]
@@ -238,6 +255,29 @@ class Registrations(Callbacks):
     def add_job_valid(self, function: Callable[[JobInfo], Invalid | None]) -> None:
         """Register a function that returns why a job cannot be scheduled at all (an Invalid), or None."""
         self.register("job_valid", function)
+
+    def add_sub_job_order(self, function: Callable[[SubJob, SubJob], int]) -> None:
+        """Register an order of the parts of a job: negative if the left one comes first, 0 if they are equal."""
+        self.register("sub_job_order", function)
+
+    def add_sub_job_ready(self, function: Callable[[SubJob], bool]) -> None:
+        """Register a function that returns whether a part of a job has enough tasks to start."""
+        self.register("sub_job_ready", function)
+
+    def add_sub_job_pipelined(self, function: Callable[[SubJob], int]) -> None:
+        """Register a vote on whether a part of a job has enough tasks, including pipelined ones: 1, 0 or -1."""
+        self.register("sub_job_pipelined", function)
+
+    def add_hyper_node_order(self, function: Callable[[SubJob, Sequence[Domain]], Floats]) -> None:
+        """Register a scorer of domains: it returns a number for each, the higher the better."""
+        self.register("hyper_node_order", function)
+
+    def add_hyper_node_gradient(self, function: Gradient) -> None:
+        """Register a function that returns the domains for a job, or for a part of it, within another domain.
+
+        They are in groups, of which the first one with a domain that has room is used. The first plugin decides.
+        """
+        self.register("hyper_node_gradient", function)
 
     def add_victim_tasks(self, function: Callable[[list[TaskInfo]], list[TaskInfo]]) -> None:
         """Register a function that returns running tasks to evict unconditionally."""

@@ -20,10 +20,13 @@ from mooring.batch.queue import ROOT
 from mooring.batch.resource import CPU, MEMORY, PODS, Resource
 from mooring.batch.session import Session
 from mooring.batch.task import ALLOCATED, COMPLETED, HOLDING, PENDING, PIPELINED, RUNNING, SCHEDULED, TaskInfo
-from mooring.batch.unsupported_requests import NOT_SUPPORTED
+from mooring.batch.unsupported_requests import NOT_SUPPORTED, TOPOLOGY_PLUGIN, finds_domains
 from mooring.framework.plugin_errors import contain, failure_text
 
-_SOFT = "spec.networkTopology with the mode soft is not supported: pods are placed without regard to the topology"
+_SOFT = (
+    f"spec.networkTopology has the mode soft, which needs the plugin {TOPOLOGY_PLUGIN}: "
+    "pods are placed without regard to it"
+)
 
 
 class PodNote(NamedTuple):
@@ -124,8 +127,7 @@ def close_session(session: Session, plugins: list[Any]) -> Outcome:
     for job in session.jobs.values():
         if job.held and (PENDING in job.by_status or not job.tasks):
             job.set_condition(_held_condition(job, session))
-        topology = job.group.spec.network_topology
-        if topology is not None and not job.held and PENDING in job.by_status:
+        if job.has_topology and not job.held and PENDING in job.by_status and not finds_domains(session.conf):
             session.job_warnings.append((job, NOT_SUPPORTED, _SOFT))
         status = job.status(phase_of(job, session.uid))
         groups[job.uid] = status

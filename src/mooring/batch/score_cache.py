@@ -24,6 +24,7 @@ from mooring.columns.row_cursor import RowCursor
 from mooring.observe.decision_records import Candidate, best_places
 
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 
 #: With fewer nodes, all are evaluated for every task: that is cheap, and produces all messages.
 LEAST_NODES: Final = 64
@@ -32,11 +33,12 @@ LEAST_NODES: Final = 64
 class TaskScores(CachedAnswers):
     """The score of each node for one kind of task; minus infinity for infeasible nodes and for nodes without room."""
 
-    __slots__ = ("_candidates", "_cursor", "_parts", "_scorers", "_scores", "_session")
+    __slots__ = ("_candidates", "_cursor", "_live", "_parts", "_scorers", "_scores", "_session")
 
     def __init__(self, session: Session, key: Hashable) -> None:
         super().__init__(key)
         self._session = session
+        self._live = [each for each in session.all("batch_node_order") if each.live]
         self._cursor = RowCursor(session.table, session.changes)
         self._scores = AnswerColumn()
         #: The scores by row and plugin, if the session keeps rankings.
@@ -45,11 +47,13 @@ class TaskScores(CachedAnswers):
         #: Row -> its candidate in rankings, until its scores change.
         self._candidates: dict[int, Candidate] = {}
 
-    def best(self, task: TaskInfo) -> int | None:
-        """Return the row of the best node with room now, at random among equals; None if there is none."""
+    def best(self, task: TaskInfo, within: Rows | None = None) -> int | None:
+        """Return the row of the best node (of some) with room now, at random among equals; None if there is none."""
         session = self._session
         self._scores.refresh(self._cursor, len(session.node_list), lambda rows: self._evaluate(task, rows))
         scores: Floats = self._scores.values
+        if within is not None or self._live:
+            scores = self._adjusted(task, scores, within)
         best = int(scores.argmax())
         top = scores.item(best)
         if top == -np.inf:
@@ -62,6 +66,16 @@ class TaskScores(CachedAnswers):
             feasible = int(np.count_nonzero(scores != -np.inf))
             session.rankings.put(task.uid, feasible, self._scorers, candidates)
         return best
+
+    def _adjusted(self, task: TaskInfo, cached: Floats, within: Rows | None) -> Floats:
+        """Return the scores of some nodes, with those that are not cached."""
+        rows = np.flatnonzero(cached != -np.inf) if within is None else within[cached[within] != -np.inf]
+        scores = np.full(len(cached), -np.inf)
+        scores[rows] = cached[rows]
+        if len(rows):
+            for callback in self._live:
+                scores[rows] += callback.function(task, SessionNodes(self._session, rows))
+        return scores
 
     def _candidate(self, row: int, scores: Floats) -> Candidate:
         found = self._candidates.get(row)
@@ -107,7 +121,7 @@ def _scores(session: Session, task: TaskInfo, changed: list[int] | None, parts: 
         answer = predicate.function(task, nodes)
         if answer is not None:
             ok &= ~answer.failed if hasattr(answer, "failed") else answer.codes == 0
-    scores = session.total_scores(task, nodes, parts)
+    scores = session.total_scores(task, nodes, parts, live=False)
     if scores is None:  # a scorer failed: the cache chooses no node
         return np.full(len(nodes), -np.inf)
     return np.where(ok, scores, -np.inf)
@@ -126,8 +140,11 @@ class ScoreCache:
         self._enabled = declared and not session.all("best_node") and len(session.node_list) >= LEAST_NODES
         self._keys: list[Callable[[TaskInfo], Any]] = [each.depends for each in callbacks] if self._enabled else []
 
-    def best(self, task: TaskInfo) -> SessionNode | None:
-        """Return the best node with room now, if scores can be cached; ``pre_predicate`` must have run for the task."""
+    def best(self, task: TaskInfo, within: Rows | None = None) -> SessionNode | None:
+        """Return the best node (of some rows) with room now, if scores can be cached.
+
+        ``pre_predicate`` must have run for the task.
+        """
         if not self._enabled:
             return None
         session = self._session
@@ -137,5 +154,5 @@ class ScoreCache:
             if part is UNCACHEABLE:
                 return None
             key.append(part)
-        row = self._answers.of(tuple(key)).best(task)
+        row = self._answers.of(tuple(key)).best(task, within)
         return None if row is None else session.node_list[row]

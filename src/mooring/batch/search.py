@@ -166,9 +166,9 @@ def pre_predicate(session: Session, task: TaskInfo) -> str:
     return first_error(session.all("pre_predicate"), task)
 
 
-def nowhere(session: Session, error: str) -> FitErrors:
-    """Return the same error for all nodes."""
-    everywhere = np.ones(len(session.node_list), dtype=np.bool_)
+def nowhere(session: Session, error: str, allowed: Mask | None = None) -> FitErrors:
+    """Return the same error for all (allowed) nodes."""
+    everywhere = np.ones(len(session.node_list), dtype=np.bool_) if allowed is None else allowed
     return FitErrors([Everywhere(everywhere, (Status.error(error),))])
 
 

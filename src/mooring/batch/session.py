@@ -17,6 +17,7 @@ from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.batch.conf import BatchConf
 from mooring.batch.heap import Heap
+from mooring.batch.hyper_nodes import HyperNodes
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import SessionAmounts
@@ -124,6 +125,7 @@ class Session(Registrations):
         nodes: The nodes by name.
         node_list: All nodes, in the order of the rows of ``table``.
         total: The sum of the allocatable amounts of all nodes.
+        hyper_nodes: The domains of the network.
         usage: The measured usage of nodes by name, if there is any.
         memory: State that plugins keep across sessions, by the plugin's name.
         handle: The scheduler's interface: clock, random numbers, listers.
@@ -152,6 +154,7 @@ class Session(Registrations):
         kube: KubePlugins,
         memory: dict[str, Any] | None = None,
         usage: Mapping[str, NodeUsage] | None = None,
+        hyper_nodes: HyperNodes | None = None,
     ) -> None:
         super().__init__(conf)
         self.uid = uid
@@ -165,6 +168,9 @@ class Session(Registrations):
         self.rollback = Rollback(kube.handle.table)
         self.memory: dict[str, Any] = {} if memory is None else memory
         self.usage: Mapping[str, NodeUsage] = {} if usage is None else usage
+        self.hyper_nodes = (
+            HyperNodes((), {}, {node.name: node.row for node in nodes}) if hyper_nodes is None else hyper_nodes
+        )
         self.total = Resource()
         for node in nodes:
             self.total.add(node.allocatable)
@@ -206,10 +212,13 @@ class Session(Registrations):
 
     # Scores
 
-    def total_scores(self, task: TaskInfo, nodes: SessionNodes, parts: Parts | None = None) -> Floats | None:
+    def total_scores(
+        self, task: TaskInfo, nodes: SessionNodes, parts: Parts | None = None, *, live: bool = True
+    ) -> Floats | None:
         """Return the sum of all scores per node; None if a batch_node_order callback failed.
 
-        ``parts`` gets the scores by plugin.
+        ``parts`` gets the scores by plugin. Without ``live``, scorers whose scores change with every placement are left
+        out.
         """
         order = np.zeros(len(nodes))
         broken: Mask | None = None
@@ -226,6 +235,8 @@ class Session(Registrations):
                 parts.update({name: np.where(broken, 0.0, scores) for name, scores in parts.items()})
         together = np.zeros(len(nodes))
         for name, callback in self.named("batch_node_order"):
+            if callback.live and not live:
+                continue
             answer = callback.function(task, nodes)
             if isinstance(answer, str):
                 return None

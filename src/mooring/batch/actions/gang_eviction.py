@@ -56,6 +56,8 @@ class GangEviction:
             if job.queue not in seen:
                 seen.add(job.queue)
                 queues.push(session.queues[job.queue])
+            if job.has_hard_topology:
+                continue  # room outside of a domain does not help
             if session.job_starving(job):
                 starving.setdefault(job.queue, session.job_heap()).push(job)
         while queues:

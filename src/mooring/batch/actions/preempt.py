@@ -54,7 +54,7 @@ class Preemption:
         for job in session.jobs.values():
             if job.is_pending or session.job_valid(job) is not None or not session.job_starving(job):
                 continue
-            if job.group.spec.network_topology is not None:
+            if job.has_topology:
                 continue
             starving.setdefault(job.queue, []).append(job)
             self._tasks[job.uid] = self._pending(job)

@@ -13,6 +13,7 @@ from mooring.batch.plugins.conformance import Conformance
 from mooring.batch.plugins.drf import DominantShare
 from mooring.batch.plugins.extender import Extender
 from mooring.batch.plugins.gang import Gang
+from mooring.batch.plugins.network_topology_aware import NetworkTopologyAware
 from mooring.batch.plugins.nodegroup import NodeGroup
 from mooring.batch.plugins.nodeorder import NodeOrder
 from mooring.batch.plugins.overcommit import Overcommit
@@ -51,6 +52,7 @@ PLUGINS: Mapping[str, type[BatchPlugin]] = MappingProxyType(
             Usage,
             ResourceStrategyFit,
             Extender,
+            NetworkTopologyAware,
         )
     }
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mooring.batch.arguments import Arguments
 from mooring.batch.plugin import BatchPlugin
+from mooring.batch.plugins.weights import resource_weights
 from mooring.batch.registrations import on_node_alone
 from mooring.batch.resource import CPU, MEMORY
 from mooring.batch.session import Session
@@ -14,23 +14,6 @@ from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 
 Floats = npt.NDArray[np.float64]
-
-_RESOURCES = "binpack.resources"
-
-
-def _weights(arguments: Arguments) -> dict[str, int]:
-    """Return the weights by resource."""
-
-    def weight(key: str) -> int:
-        given = arguments.integer(key, 1)
-        return 1 if given < 0 else given
-
-    listed = arguments.get(_RESOURCES)
-    names = [name.strip() for name in listed.split(",")] if isinstance(listed, str) else []
-    weights = {name: weight(f"{_RESOURCES}.{name}") for name in names if name}
-    weights[CPU] = weight("binpack.cpu")
-    weights[MEMORY] = weight("binpack.memory")
-    return weights
 
 
 class BinPack(BatchPlugin):
@@ -41,7 +24,7 @@ class BinPack(BatchPlugin):
     def on_session_open(self, session: Session) -> None:
         """Register the scorer unless its weight is 0."""
         self._weight = self.arguments.integer("binpack.weight", 1)
-        self._weights = _weights(self.arguments)
+        self._weights = resource_weights(self.arguments, "binpack")
         if self._weight:
             session.add_node_order(self._score, columns=True, depends=on_node_alone)
 

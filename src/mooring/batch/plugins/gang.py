@@ -30,8 +30,13 @@ class Gang(BatchPlugin):
         session.add_reclaimable(self._surplus)
         session.add_unified_evictable(lambda _context, candidates: (candidates, PERMIT))
         session.add_job_order(lambda left, right: int(left.is_ready) - int(right.is_ready))
-        session.add_job_ready(lambda job: job.is_ready and job.roles_ready)
-        session.add_job_pipelined(lambda job: PERMIT if job.is_pipelined and job.roles_pipelined else REJECT)
+        session.add_job_ready(lambda job: job.is_ready and job.roles_ready and job.parts_ready)
+        session.add_job_pipelined(
+            lambda job: PERMIT if job.is_pipelined and job.roles_pipelined and job.parts_pipelined else REJECT
+        )
+        session.add_sub_job_order(lambda left, right: int(left.is_ready) - int(right.is_ready))
+        session.add_sub_job_ready(lambda part: part.is_ready)
+        session.add_sub_job_pipelined(lambda part: PERMIT if part.is_pipelined else REJECT)
         session.add_job_starving(lambda job: job.is_starving)
 
     def _surplus(self, _evictor: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
@@ -79,6 +84,8 @@ def _schedulable(job: JobInfo) -> int:
 def _problem(job: JobInfo) -> Invalid | None:
     if not job.roles_valid:
         return Invalid("NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling")
+    if not job.parts_valid:
+        return Invalid("NotEnoughPodsOfTask", "Not enough valid subGroups of each task for gang-scheduling")
     valid = job.valid_count
     if valid < job.min_available:
         text = f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}"

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from mooring.api.hypernodes import HyperNode
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -64,7 +65,7 @@ from mooring.unexpected_errors import report_unexpected
 log = get_logger("mooring.batch")
 
 #: Kinds that sessions read in addition to those of the pod-by-pod engine.
-KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup)
+KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup, HyperNode)
 #: Kinds that sessions read to allocate devices; some only in some releases.
 DEVICE_KINDS: Final = declared_kinds((DynamicResources,))
 #: How long a session decides before it yields to the event loop.
@@ -222,6 +223,8 @@ class BatchScheduler:
             return True
         if isinstance(new, PodGroup) and isinstance(old, PodGroup):
             return new.spec != old.spec or new.annotations != old.annotations
+        if isinstance(new, HyperNode) and isinstance(old, HyperNode):
+            return new.spec != old.spec
         if isinstance(new, Queue) and isinstance(old, Queue):
             return new.spec != old.spec or new.status.state != old.status.state
         if isinstance(new, Node) and isinstance(old, Node):
