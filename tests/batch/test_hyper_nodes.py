@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mooring.api.codec import decode_object
-from mooring.api.hypernodes import HyperNode
+from mooring.api.hyper_nodes import HyperNode
 from mooring.api.node import Node
 from mooring.batch.hyper_nodes import CLUSTER, HyperNodeMembers, HyperNodes
 from mooring.batch.kube_plugins import RELEASE

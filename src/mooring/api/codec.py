@@ -15,7 +15,7 @@ from mooring.api.core import Namespace, ReplicationController, Service
 from mooring.api.decode_errors import ConversionError, Fault, ManifestError, describe_error, path_text
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.events import Event
-from mooring.api.hypernodes import HyperNode
+from mooring.api.hyper_nodes import HyperNode
 from mooring.api.json_depth import prune_json
 from mooring.api.manifest_checks import find_faults, without_nulls
 from mooring.api.meta import KubeObject, ObjectMeta

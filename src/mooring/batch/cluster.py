@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mooring.api.hypernodes import HyperNode
+from mooring.api.hyper_nodes import HyperNode
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.api.hypernodes import HyperNode, MemberSelector
+from mooring.api.hyper_nodes import HyperNode, MemberSelector
 from mooring.api.label_selectors import SelectorError, compile_selector
 from mooring.cel.patterns import PatternIssue, found
 from mooring.columns.row_cursor import RowCursor

@@ -33,7 +33,7 @@ from mooring.api import (
 )
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.events import CoreEvent
-from mooring.api.hypernodes import HyperNode
+from mooring.api.hyper_nodes import HyperNode
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.volcano_jobs import Command, JobFlow, JobTemplate, VolcanoCronJob, VolcanoJob
 

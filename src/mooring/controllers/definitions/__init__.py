@@ -1,9 +1,9 @@
 """The CustomResourceDefinitions of batch jobs."""
 
+from mooring.controllers.definitions.hyper_nodes import HYPER_NODE
 from mooring.controllers.definitions.jobs import COMMAND, CRON_JOB, JOB, JOB_FLOW, JOB_TEMPLATE
 from mooring.controllers.definitions.scheduling import POD_GROUP, QUEUE
 from mooring.controllers.definitions.structural_schema import MANAGED_BY, MOORING
-from mooring.controllers.definitions.topology import HYPER_NODE
 
 #: In the order in which they are installed.
 DEFINITIONS = (QUEUE, POD_GROUP, JOB, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, HYPER_NODE)

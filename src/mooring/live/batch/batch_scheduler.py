@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from mooring.api.hypernodes import HyperNode
+from mooring.api.hyper_nodes import HyperNode
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.api.hypernodes import TOPOLOGY_GROUP
+from mooring.api.hyper_nodes import TOPOLOGY_GROUP
 from mooring.controllers.definitions.structural_schema import (
     Schema,
     column,
