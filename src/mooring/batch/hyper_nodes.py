@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mooring.api.hyper_nodes import HyperNode, MemberSelector
 from mooring.api.label_selectors import SelectorError, compile_selector
-from mooring.cel.patterns import PatternIssue, found
+from mooring.api.patterns import PatternIssue, found
 from mooring.columns.row_cursor import RowCursor
 from mooring.columns.table import NodeTable
 
