@@ -1,8 +1,8 @@
 """Rebalance: `python -m bench.rebalance` measures how often moves place pods that default scheduling cannot place.
 
-The instances follow "Priority Matters" (arXiv 2511.08373), a fallback of kube-scheduler that solves the placement with
-CP-SAT: small to middle-sized clusters whose requests come near, or exceed, the capacity, and that default scheduling
-does not place completely. Its text gives the ranges; the distributions are ours:
+The instances are meant to be like those of "Priority Matters" (arXiv 2511.08373), a fallback of kube-scheduler that
+solves the placement with CP-SAT: small to middle-sized clusters, pods with priorities, and default scheduling that
+does not place all of them. We had only the abstract of the paper, which gives no parameters. All of these are ours:
 
 - 4, 8, 16 and 32 equal nodes, and 4 or 8 pods for each node on average.
 - Pods belong to ReplicaSets of 1 to 4 replicas, whose requests of CPU and memory are uniform between 100 and 1,000
@@ -11,8 +11,8 @@ does not place completely. Its text gives the ranges; the distributions are ours
 
 The engine schedules the pods with the default profile, including preemption. Instances with pending pods count. An
 instance is improved if a plan places at least one more pod, and complete if it places all. HiGHS proves for some
-instances that no moves help ("proven"): they are not realisable. `--solver` runs it on the same instances with the same
-time, as a reference.
+instances that no moves help ("proven"): they are not realisable. `--solver SECONDS` runs it on the same instances, as a
+reference.
 """
 
 from __future__ import annotations

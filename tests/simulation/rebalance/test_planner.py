@@ -79,16 +79,19 @@ def test_limits_of_a_plan() -> None:
     assert not plan(started, cool_down=600).moves
 
 
-def test_two_pods_that_change_places_are_evicted_together() -> None:
-    """The wide pod needs all of node a, which is full, and the only pods of b that can leave it go to a's place."""
-    objects: list[KubeObject] = [
+def full_nodes() -> list[KubeObject]:
+    """A pod needs one core of a, whose pod can only change places with that of b."""
+    return [
         make_node("a").capacity(cpu="4", memory="8Gi", pods=10).label(disk="ssd").obj(),
         make_node("b").capacity(cpu="5", memory="8Gi", pods=10).obj(),
         make_pod("four").req(cpu="4").owner("ReplicaSet", "four").node("a").obj(),
         make_pod("three").req(cpu="3").owner("ReplicaSet", "three").node("b").obj(),
         make_pod("waiting").req(cpu="1").owner("ReplicaSet", "w").node_selector(disk="ssd").obj(),
     ]
-    found = plan(objects)
+
+
+def test_two_pods_that_change_places_are_evicted_together() -> None:
+    found = plan(full_nodes())
     assert sorted((each.pod, each.target, each.step) for each in found.moves) == [
         ("default/four", "b", 1),
         ("default/three", "a", 1),
@@ -126,6 +129,16 @@ def test_what_the_filters_reject_is_not_planned() -> None:
     ]
     found = plan([*named, *objects[2:], rival, small.obj()])
     assert not [each for each in found.moves if each.pod == "default/small" and each.target == "b"]
+
+
+def test_a_search_leaves_the_problem_complete() -> None:
+    """What a search excludes must not make a reference solver find less."""
+    planner = Planner(
+        full_nodes(), default_config(), limits=Limits(seconds=0.1, together=False), now=2e9, clock=steps_clock()
+    )
+    before = planner.problem.allowed.copy()
+    assert [goal.result for goal in planner.make_room().goals] == ["not found"]
+    assert (planner.problem.allowed == before).all()
 
 
 def test_nodes_are_emptied() -> None:

@@ -160,6 +160,8 @@ class Planner:
         self._pods: list[Pod] = []
         self._templates: list[PodTemplate] = []
         self._problem = self._make_problem(budgets)
+        # The search excludes what the filters reject; the problem that others solve stays complete.
+        self._complete = msgspec.structs.replace(self._problem, allowed=self._problem.allowed.copy())
         self._packing = Packing(self._problem, seed=seed, clock=clock)
         self._priorities = np.array([pod.priority for pod in self._pods], dtype=np.int64)
         self._protected = np.array([not self._is_movable(pod) for pod in self._pods], dtype=np.bool_)
@@ -169,7 +171,7 @@ class Planner:
     @property
     def problem(self) -> Problem:
         """The problem in columns, for a reference solver."""
-        return self._problem
+        return self._complete
 
     @property
     def goals(self) -> list[tuple[str, list[int], Mask]]:
