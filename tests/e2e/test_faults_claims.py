@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.faults.plans import Call, Kind, Plan
+from tests.e2e.faults.plans import Call, Fault, Kind, Plan
 from tests.e2e.faults.proxy import FaultProxy
 from tests.e2e.mooring_process import MOORING, mooring_command
 from tests.e2e.test_devices_live import Devices
@@ -84,9 +84,54 @@ def test_no_device_is_allocated_twice_and_nothing_is_left(devices: Devices, kind
         assert set(devices.allocated().values()) == {1}
 
 
-@pytest.mark.parametrize("kinds", [("409", "500"), ("unsaid", "unheard")], ids=["refused", "broken connections"])
+def written_after_bind(proxy: FaultProxy, pod: str) -> bool:
+    """Return whether the scheduler wrote to the claim of a pod after the last bind of the pod."""
+    calls = [
+        target.partition("?")[0].endswith(f"/pods/{pod}/binding")
+        for _, method, target in proxy.requests
+        if target.partition("?")[0].endswith(f"/pods/{pod}/binding")
+        or (method != "GET" and f"/resourceclaims/{pod}-gpu-" in target)
+    ]
+    return not calls[-1]
+
+
+class LateRemovals(Plan):
+    """The first bind of each pod is refused, and the write to its claim that follows, the removal, is late."""
+
+    def __init__(self) -> None:
+        super().__init__(0, {}, often=0.0)
+        self._refused: set[str] = set()
+        self._delayed: set[str] = set()
+
+    def draw(self, method: str, target: str) -> Fault | None:
+        path = target.partition("?")[0]
+        if path.endswith("/binding") and (pod := path.split("/")[-2]) not in self._refused:
+            self._refused.add(pod)
+            self.happened["bind", "409"] += 1
+            return Fault("409", 1.0)
+        if method == "PATCH" and "/resourceclaims/" in path:
+            pod = path.split("/resourceclaims/")[1].partition("-gpu-")[0]
+            if pod in self._refused - self._delayed:
+                self._delayed.add(pod)
+                self.happened["claim", "late"] += 1
+                return Fault("late", 1.0)
+        return None
+
+
+FAULTS: dict[Call, tuple[Kind, ...]] = {"bind": ("409", "500"), "claim": ("409", "500")}
+BREAKS: dict[Call, tuple[Kind, ...]] = {"bind": ("unsaid", "unheard"), "claim": ("unsaid", "unheard")}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(Plan(2, FAULTS, often=0.3, most=16), id="refused"),
+        pytest.param(Plan(2, BREAKS, often=0.3, most=16), id="broken connections"),
+        pytest.param(LateRemovals(), id="late removals"),
+    ],
+)
 def test_a_session_gives_no_device_away_while_a_failed_bind_still_holds_it(
-    devices: Devices, tmp_path: Path, kinds: tuple[Kind, ...]
+    devices: Devices, tmp_path: Path, plan: Plan
 ) -> None:
     """The next session may start while the reservations of a pod whose bind failed are being removed."""
     cluster, plane = devices.cluster, devices.cluster.plane
@@ -104,7 +149,6 @@ def test_a_session_gives_no_device_away_while_a_failed_bind_still_holds_it(
             names.append(f"{gang}-{number}")
             metadata = {"annotations": {"scheduling.k8s.io/group-name": gang}}
             devices.add_pod(names[-1], metadata=metadata, schedulerName="volcano")
-    plan = Plan(2, {"bind": kinds, "claim": kinds}, often=0.3, most=16)
     with FaultProxy(plane, plan) as proxy:
         flags = ("--scheduler-conf", str(tmp_path / "volcano-scheduler.conf"), "--schedule-period=100ms")
         start(devices, proxy, *flags, user="admin")
@@ -114,6 +158,8 @@ def test_a_session_gives_no_device_away_while_a_failed_bind_still_holds_it(
         found = devices.allocated()
         assert (len(found), set(found.values())) == (len(names), {1})
         assert users(devices) == sorted([name] for name in names)
+        # The controller manager would repair a reservation that is removed too late.
+        assert {name for name in names if written_after_bind(proxy, name)} == set()
         for name in names:
             devices.api.delete(f"/api/v1/namespaces/{cluster.namespace}/pods/{name}")
         devices.api.wait_for("release of all claims", lambda: not devices.allocated() or None, 90)
