@@ -20,7 +20,7 @@ from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 
 
 def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str]:

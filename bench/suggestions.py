@@ -23,7 +23,7 @@ from mooring.api.pod import Pod
 from mooring.config import default_config
 from mooring.scheduler.attempt_results import AssumedPod, ScheduleFailure
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.scheduler.suggestions import Suggestion, suggest
 
 _ZONES, _TYPES = 3, (("m.large", 8), ("m.xlarge", 16), ("g.gpu", 32))

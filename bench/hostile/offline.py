@@ -17,7 +17,7 @@ from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import SchedulePod
+from mooring.scheduler.schedule_pod import SchedulePod
 
 
 def _attempt(runner: PluginRunner, pod: Pod, budget: AttemptBudget) -> tuple[ScheduleResult | ScheduleFailure, float]:

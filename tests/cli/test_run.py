@@ -75,7 +75,7 @@ def test_flags_are_read_as_go_reads_them(arguments: list[str], name: str, value:
         (["--tls-sni-cert-key=a,b"], "Mooring serves a single certificate"),
         (["--requestheader-client-ca-file=x"], "clients authenticate with tokens"),
         (["--emulated-version=1.33"], "kube-scheduler 1.33 cannot be emulated; use 1.36 or 1.37"),
-        (["--feature-gates=GenericWorkload=true"], "GenericWorkload=true changes how kube-scheduler decides"),
+        (["--feature-gates=CompositePodGroup=true"], "CompositePodGroup=true changes how kube-scheduler decides"),
         (["--feature-gates=DRADeviceTaints=false", "--emulated-version=1.37"], "feature is locked to true"),
         (
             ["--feature-gates=GenericWorkloads=true"],

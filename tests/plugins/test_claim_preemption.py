@@ -13,7 +13,7 @@ from mooring.api.policy import PodDisruptionBudget
 from mooring.config import load_config
 from mooring.scheduler.attempt_results import ScheduleFailure
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.testing import make_node, make_pod
 from tests.plugins.device_world import allocated, claim, exactly, gpu_class, gpu_slice
 

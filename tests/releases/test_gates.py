@@ -60,7 +60,8 @@ def test_a_gate_is_changed_in_both_directions() -> None:
             {"DRAFractionalCapacityRange": True},
             "cannot set feature gate DRAFractionalCapacityRange to true, feature is PreAlpha at emulated version 1.36",
         ),
-        (V1_37, {"GenericWorkload": True}, "GenericWorkload=true changes how kube-scheduler decides"),
+        (V1_36, {"GenericWorkload": True}, "GenericWorkload=true is supported from emulated version 1.37"),
+        (V1_37, {"TopologyAwareWorkloadScheduling": True}, "TopologyAwareWorkloadScheduling=true changes how kube-sch"),
         (V1_37, {"AllAlpha": True}, "AllAlpha=true sets gates that change"),
         (V1_37, {"AllBeta": False}, "AllBeta=false sets gates that change"),
         (

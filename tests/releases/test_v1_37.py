@@ -28,7 +28,7 @@ from mooring.releases import RELEASES, V1_36, V1_37, Release, with_gates
 from mooring.scheduler.attempt_results import ScheduleFailure
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import SchedulingQueue
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.testing import (
     PluginHarness,
     check_what_if,

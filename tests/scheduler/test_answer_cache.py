@@ -14,7 +14,7 @@ from mooring.framework import CycleState, Plugin, depends_on
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.testing import make_node, make_pod
 from tests.scheduler.profiles import make_runner
 

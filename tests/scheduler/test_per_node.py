@@ -15,7 +15,7 @@ from mooring.framework.status import Status
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.testing import make_node, make_pod
 
 REASON = Status.unschedulable("odd")

@@ -22,6 +22,7 @@ from mooring.api.meta import KubeObject, ObjectMeta
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.policy import PodDisruptionBudget, PriorityClass
+from mooring.api.scheduling import NativePodGroup
 from mooring.api.storage import (
     CSIDriver,
     CSINode,
@@ -44,7 +45,7 @@ KINDS: Final[Mapping[tuple[str, str], type[KubeObject]]] = {
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
         Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue, VolcanoJob, HyperNode,
-        DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule,
+        DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule, NativePodGroup,
     )
 }  # fmt: skip
 

@@ -28,6 +28,9 @@ LEASE = "mooring-controller"
 )
 @click.option("--batch", is_flag=True, help="Include the permissions for batch sessions (--scheduler-conf).")
 @click.option(
+    "--pod-groups", is_flag=True, help="Include the permissions for PodGroups (--feature-gates=GenericWorkload=true)."
+)
+@click.option(
     "--controller", is_flag=True, help="Print the manifests for `mooring controller` instead of the scheduler."
 )
 @click.option(
@@ -46,6 +49,7 @@ def rbac(
     name: str,
     serve: bool,
     batch: bool,
+    pod_groups: bool,
     controller: bool,
     read_only: bool,
     viewer: bool,
@@ -61,6 +65,7 @@ def rbac(
     from mooring.cli.input_files import read_setup
     from mooring.cli.output import print_documents
     from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules, read_only_rules, roles
+    from mooring.plugins.gang_scheduling import GangScheduling
     from mooring.scheduler.profiles import enabled_classes
 
     grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)
@@ -77,7 +82,8 @@ def rbac(
     if lease_name:
         election = msgspec.structs.replace(config.leader_election, resource_name=lease_name)
         config = msgspec.structs.replace(config, leader_election=election)
-    extra = plugin_rules(enabled_classes(config, setup.plugins))
+    groups = (GangScheduling,) if pod_groups else ()
+    extra = plugin_rules(dict.fromkeys((*enabled_classes(config, setup.plugins), *groups)))
     if read_only:
         print_documents(roles(grantee, read_only_rules(extra), {}), output)
         return

@@ -117,7 +117,11 @@ _DEFAULTS: Final[dict[Version, Defaults]] = {
 }
 
 #: Default plugins -> the feature gate that enables them.
-_GATED: Final = {"NodeDeclaredFeatures": "NodeDeclaredFeatures", "DynamicResources": "DynamicResourceAllocation"}
+_GATED: Final = {
+    "NodeDeclaredFeatures": "NodeDeclaredFeatures",
+    "DynamicResources": "DynamicResourceAllocation",
+    "GangScheduling": "GenericWorkload",
+}
 
 
 def defaults(version: Version, release: Release) -> Defaults:

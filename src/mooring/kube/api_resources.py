@@ -34,6 +34,7 @@ from mooring.api import (
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.events import CoreEvent
 from mooring.api.hyper_nodes import HyperNode
+from mooring.api.scheduling import NativePodGroup
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.volcano_jobs import Command, JobFlow, JobTemplate, VolcanoCronJob, VolcanoJob
 
@@ -110,6 +111,7 @@ RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
         Deployment, StatefulSet, DaemonSet, Job, Lease, Event, CoreEvent, ResourceQuota, PodGroup, Queue, HyperNode,
         VolcanoJob, VolcanoCronJob, JobFlow, JobTemplate, Command,
         DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule,
+        NativePodGroup,
     )
 }  # fmt: skip
 

@@ -10,15 +10,18 @@ import msgspec
 
 from mooring.api.meta import KubeObject, ObjectReference, format_time
 from mooring.api.pod import Pod
+from mooring.api.scheduling import NativePodGroup
 from mooring.kube import Client, Conflict, EventRecorder, KubeError, NotFound
 from mooring.kube.event_recorder import EventKind, reference
 from mooring.logs import get_logger
-from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, GroupStatus
 
 log = get_logger("mooring.live")
 
 #: How long to wait before a patch is sent again after a conflict.
 _CONFLICT_SECONDS = 0.05
+#: The condition of a PodGroup of scheduling.k8s.io.
+_GROUP_SCHEDULED = "PodGroupInitiallyScheduled"
 
 
 class Reporter:
@@ -94,6 +97,20 @@ class Reporter:
         )
         if patch is not None:
             await self._in_turn(pod, patch)
+
+    async def group(self, group: NativePodGroup, status: GroupStatus) -> None:
+        """Write the condition of a group after its scheduling cycle."""
+        log.info("Attempted to schedule pod group", podGroup=group.key, reason=status.reason, message=status.message)
+        condition = group_condition(group, status, self._clock())
+        if condition is None:
+            return
+        body = msgspec.json.encode({"metadata": {"uid": group.uid}, "status": {"conditions": [condition]}})
+        try:
+            await self._client.patch_status(NativePodGroup, group.name, body, namespace=group.namespace)
+        except NotFound:
+            pass
+        except KubeError as error:
+            log.warning("could not write the status of a pod group", podGroup=group.key, error=str(error))
 
     async def expect(self, pod: Pod, node: str) -> None:
         """Publish the node of a pod whose binding takes a while, so that no autoscaler adds a node for it."""
@@ -178,6 +195,27 @@ class PluginEvents:
         self._events.record(
             regarding, type=kind, reason=reason, action=action, note=note, component=component, related=related
         )
+
+
+def group_condition(group: NativePodGroup, status: GroupStatus, now: float) -> dict[str, Any] | None:
+    """Return the condition of a group after its cycle; None if it does not change. A scheduled group stays so."""
+    known = next((each for each in group.status.conditions if each.type == _GROUP_SCHEDULED), None)
+    is_true = "True" if status.is_scheduled else "False"
+    generation = group.metadata.generation
+    if known is not None:
+        if known.status == "True" and not status.is_scheduled:
+            return None
+        if (known.status, known.reason, known.message) == (is_true, status.reason, status.message):
+            return None
+    since = known.last_transition_time if known is not None and known.status == is_true else None
+    return {
+        "type": _GROUP_SCHEDULED,
+        "status": is_true,
+        "reason": status.reason,
+        "message": status.message,
+        "lastTransitionTime": since or format_time(now),
+        **({"observedGeneration": generation} if generation else {}),
+    }
 
 
 def condition_patch(

@@ -157,6 +157,7 @@ class LiveScheduler:
             latest=self._pod,
             in_flight=lambda: self._binder.in_flight,
         )
+        self.engine.report_group = lambda group, status: self._start(self._reporter.group(group, status))
         self.informers = Informers(
             self._client, self.engine, self._loop.wake, shown=self._raw_objects(), finished=batch is not None
         )

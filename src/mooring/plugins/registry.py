@@ -13,6 +13,7 @@ from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.device_scoring import DeviceScoring
 from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.gang_scheduling import GangScheduling
 from mooring.plugins.gpu_sharing import GpuSharing
 from mooring.plugins.image_locality import ImageLocality
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
@@ -56,6 +57,7 @@ BUILTIN: Mapping[str, type[Plugin]] = MappingProxyType(
             ImageLocality,
             DefaultBinder,
             NodeDeclaredFeatures,
+            GangScheduling,
             NodeResourcesAllocatable,
             Coscheduling,
             CapacityScheduling,

@@ -18,10 +18,12 @@ def _names(text: str) -> frozenset[str]:
 #: Gates that a profile obeys in both states. Built-in plugins read them with ``handle.release.enabled``.
 SUPPORTED: Final = _names(
     """
-    DRADeviceTaints DRAExtendedResource DRAPrioritizedList DRASchedulerFilterTimeout NodeDeclaredFeatures
-    StorageCapacityScoring VolumeLimitScaling
+    DRADeviceTaints DRAExtendedResource DRAPrioritizedList DRASchedulerFilterTimeout GenericWorkload
+    NodeDeclaredFeatures StorageCapacityScoring VolumeLimitScaling
     """
 )
+#: Supported gate -> the first emulated version in which Mooring supports it.
+_SUPPORTED_SINCE: Final = {"GenericWorkload": "1.37"}
 #: Other gates that change the decisions of kube-scheduler. Only their defaults are supported.
 _DECISIVE: Final = _names(
     """
@@ -29,7 +31,7 @@ _DECISIVE: Final = _names(
     DRADeviceCompatibilityGroups DRADeviceTaintRules DRAFractionalCapacityRange DRAListTypeAttributes
     DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevices
     DRAResourceClaimDeviceStatus DRAWorkloadResourceClaims GangScheduling
-    GenericWorkload InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingSchedulerPreemption
+    InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingSchedulerPreemption
     MatchLabelKeysInPodTopologySpread NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResources
     TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling WorkloadAwarePreemption
     """
@@ -94,6 +96,9 @@ def check_gates(
         if default.startswith("locked"):
             locked = "true" if is_on else "false"
             raise GateError(f"cannot set feature gate {name} to {word}, feature is locked to {locked}; remove it")
+        since = _SUPPORTED_SINCE.get(name)
+        if since is not None and version < since:
+            raise GateError(f"{name}={word} is supported from emulated version {since}; set --emulated-version={since}")
         if name in _DECISIVE:
             raise GateError(
                 f"{name}={word} changes how kube-scheduler decides, and Mooring only supports its default. Remove it, "

@@ -58,7 +58,7 @@ V1_37: Final = msgspec.structs.replace(
         "SchedulingGates PrioritySort NodeName NodeUnschedulable TaintToleration:3 NodeAffinity:2 NodePorts"
         " NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread:2"
         " InterPodAffinity:2 DynamicResources:2 DefaultPreemption NodeResourcesBalancedAllocation:1 ImageLocality:1"
-        " DefaultBinder NodeDeclaredFeatures"
+        " DefaultBinder NodeDeclaredFeatures GangScheduling"
     ),
     plugin_points={
         **V1_36.plugin_points,

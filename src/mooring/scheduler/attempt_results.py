@@ -46,12 +46,15 @@ class ScheduleFailure(msgspec.Struct, frozen=True):
     backoff: float | None = None
 
 
-def early_failure(pod: Pod, state: CycleState) -> ScheduleFailure:
-    """Return the failure of a pod of a native group, or of any pod if there are no nodes."""
-    if pod.spec.scheduling_group is None:
+def early_failure(pod: Pod, state: CycleState, *, in_group: bool = False) -> ScheduleFailure:
+    """Return the failure of a pod that names a group although groups are off, or of any pod if there are no nodes."""
+    if pod.spec.scheduling_group is None or in_group:
         return ScheduleFailure(NO_NODES, Status.unschedulable(NO_NODES), state, result=NO_NOMINATION)
     # Only an update of the pod helps: it waits like a gated pod.
-    text = "spec.schedulingGroup is set, but groups of scheduling.k8s.io are not supported yet"
+    text = (
+        "spec.schedulingGroup is set, but groups of scheduling.k8s.io are not scheduled: they need the feature gate "
+        "GenericWorkload, emulated version 1.37 and the plugin GangScheduling"
+    )
     gates = frozenset(("SchedulingGates",))
     return ScheduleFailure(text, Status.unresolvable(text), state, result=NO_NOMINATION, rejectors=gates)
 
@@ -91,11 +94,24 @@ class FailedAttempt(msgspec.Struct, frozen=True):
         return "Unschedulable" if self.failure.status.is_rejected else "SchedulerError"
 
 
+class GroupStatus(msgspec.Struct, frozen=True):
+    """The result of the cycle of a group: the condition PodGroupInitiallyScheduled."""
+
+    #: Scheduled, Unschedulable or SchedulerError.
+    reason: str
+    message: str = ""
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether the group is scheduled."""
+        return self.reason == "Scheduled"
+
+
 class PendingAttempt(msgspec.Struct, frozen=True):
     """A scheduling cycle that waits for extenders, or pauses if it has no requests."""
 
     queued: QueuedPod
-    steps: Steps[AssumedPod | FailedAttempt]
+    steps: Steps[AssumedPod | FailedAttempt | None]
     requests: tuple[Request, ...]
 
 

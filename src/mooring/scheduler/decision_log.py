@@ -13,7 +13,7 @@ from mooring.observe.attempt_trace import Evaluation, ExtenderCall
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 
 log = get_logger("mooring.scheduler")
 

@@ -35,7 +35,8 @@ from mooring.scheduler.decision_lock import DecisionLock
 from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
-from mooring.scheduler.schedule_one import ScheduleOne, run_without_extenders
+from mooring.scheduler.schedule_one import ScheduleOne
+from mooring.scheduler.schedule_pod import run_without_extenders
 
 _CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1

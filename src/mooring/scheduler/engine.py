@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -78,6 +79,8 @@ class Engine(ScheduleOne):
         #: Held by an attempt that awaits extenders or pauses, and by a batch session.
         self.lock = DecisionLock()
         self.preempting: dict[str, str] = {}
+        self.decided = deque()
+        self.report_group = None
         metrics = observer.metrics if observer is not None else None
         health = metrics.health if metrics is not None else None
         #: The circuit breakers of users' plugins.

@@ -136,12 +136,12 @@ class RecordedEngine(Engine):
             inputs.add((Kind.ATTEMPT, now, _attempt(outcome)))
         return outcome
 
-    async def _complete(self, pending: PendingAttempt) -> AssumedPod | FailedAttempt:
+    async def _complete(self, pending: PendingAttempt) -> AssumedPod | FailedAttempt | None:
         started = self._started
         try:
             outcome = await super()._complete(pending)
         except Exception as error:
-            outcome = self._attempt_failed(pending.queued, error)
+            outcome = self.attempt_failed(pending.queued, error)
         self.inputs.deciding = False
         self.inputs.add((Kind.ATTEMPT, started, _attempt(outcome, ended=self.inputs.now)))
         return outcome

@@ -94,7 +94,7 @@ class SchedulingLoop:
     @property
     def _may_decide(self) -> bool:
         """Whether a pod is ready and the next attempt may start."""
-        return not self._engine.lock.held and self._engine.queue.ready and self._in_flight() < _MAX_IN_FLIGHT
+        return not self._engine.lock.held and self._engine.ready and self._in_flight() < _MAX_IN_FLIGHT
 
     def _run_slice(self) -> None:
         """Run attempts for a few milliseconds, or until one awaits extenders or pauses."""
@@ -102,7 +102,7 @@ class SchedulingLoop:
             return
         engine, until = self._engine, time.perf_counter() + _SLICE_SECONDS
         room = _MAX_IN_FLIGHT - self._in_flight()
-        while room > 0 and engine.queue.ready:
+        while room > 0 and engine.ready:
             outcome = engine.schedule_one()
             if isinstance(outcome, PendingAttempt):
                 self._pending = self.start(self._complete(outcome))

@@ -25,7 +25,7 @@ from mooring.observe.attempt_trace import Evaluation
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.sampling import nodes_to_find
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 
 #: The number of changes before and after a bind that the other scheduler may have seen later or earlier.
 WINDOW: Final = 100

@@ -30,7 +30,7 @@ from mooring.observe.explanation import SuggestionView
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 
 _replace = msgspec.structs.replace
 Rows = npt.NDArray[np.intp]

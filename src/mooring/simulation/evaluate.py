@@ -22,7 +22,7 @@ from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.profiles import known_kinds
 from mooring.scheduler.queue import QueuedPod
-from mooring.scheduler.schedule_one import run_without_extenders, schedule_pod
+from mooring.scheduler.schedule_pod import run_without_extenders, schedule_pod
 from mooring.simulation.bindings import Bindings
 from mooring.simulation.cases import CaseError, config_of, elapse_of, fill, pod_of, pods_of
 from mooring.simulation.device_cases import DeviceCase, RecordingClaimWriter, has_devices

@@ -182,7 +182,7 @@ class Run:
                     if not self._needs_session() and not self._pause():
                         break
                     self._run_session()
-                elif self._engine.queue.ready:
+                elif self._engine.ready:
                     await self._step()
                 elif self._needs_session():
                     self._run_session()

@@ -7,7 +7,7 @@ import pytest
 from mooring.config import default_config
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.testing import make_node, make_pod
 
 

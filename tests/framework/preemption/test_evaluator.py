@@ -17,7 +17,7 @@ from mooring.scheduler.attempt_results import FailedAttempt
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.testing import make_node, make_pod
 
 

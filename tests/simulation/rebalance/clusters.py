@@ -14,7 +14,7 @@ from mooring.api.policy import PodDisruptionBudget
 from mooring.config import default_config
 from mooring.observe.attempt_trace import Evaluation
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.simulation.rebalance import Plan
 from mooring.testing import make_node, make_pdb, make_pod
 

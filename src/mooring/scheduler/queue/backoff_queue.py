@@ -29,6 +29,11 @@ class BackoffQueue:
         self._rejected = LazyHeap(by_second if aligned else self.expiration)
         self._failed = LazyHeap(self.expiration)
 
+    @property
+    def maximum(self) -> float:
+        """The longest backoff of a pod, in seconds."""
+        return self._maximum / _NANO
+
     def duration(self, failures: int) -> float:
         """Return the backoff after a number of failures: doubled each time, up to the maximum."""
         if failures == 0:

@@ -221,6 +221,38 @@ class SchedulingQueue:
                 break
         return queued
 
+    def pop_group(self, keys: Iterable[str]) -> list[QueuedPod] | None:
+        """Pop the other pods of a group, wherever they wait. Return None, and pop none, if one of them is gated."""
+        found = [queued for key in keys if (queued := self._get(key)) is not None]
+        gated = [queued for queued in found if queued.gated]
+        if not all(self._gates.check(queued) for queued in gated):
+            for queued in gated:
+                self._pool.put(queued)  # some are not gated any more
+            return None
+        popped = []
+        for queued in found:
+            key = queued.key
+            self._active.remove(key) or self._backoff.remove(key) or self._pool.remove(key)
+            queued.attempts += 1
+            self.counters.release(queued)
+            if queued.initial_attempt_timestamp is None:
+                queued.initial_attempt_timestamp = self._clock()
+            if self._in_flight.start(queued):
+                popped.append(queued)
+        return popped
+
+    def hold(self, queued: QueuedPod, plugin: str) -> None:
+        """Return a popped pod to the queue without a failure. It waits for an event of the plugin, or its group."""
+        queued.attempts -= 1
+        queued.unschedulable_plugins = frozenset((plugin,))
+        self.counters.reject(queued)
+        self._to_pool(queued, _FAILED)
+        self._in_flight.done(queued.uid)
+
+    def group_backoff(self, failures: int, size: int) -> float:
+        """Return the backoff of a group after a number of failures: the maximum grows with the root of its size."""
+        return min(self._backoff.duration(1) * 2.0 ** min(failures - 1, 64), self._backoff.maximum * math.sqrt(size))
+
     def _next(self) -> QueuedPod | None:
         queued = self._active.pop()
         if queued is None and self._pop_from_backoff:

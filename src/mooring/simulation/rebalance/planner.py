@@ -32,7 +32,7 @@ from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.attempt_results import ScheduleResult
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.simulation.fragmentation import fragmentation
 from mooring.simulation.rebalance.packing import Ints, Mask, Packing, Problem
 from mooring.simulation.what_if import stays, unassigned

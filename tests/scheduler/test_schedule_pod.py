@@ -12,7 +12,7 @@ from mooring.api.pod import PodSchedulingGroup
 from mooring.framework import Code, Plugin, PreFilterResult, Status, Verdicts
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.plugin_runner import PluginRunner
-from mooring.scheduler.schedule_one import schedule_pod
+from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.testing import make_node, make_pod
 from tests.scheduler.profiles import make_runner
 
@@ -92,7 +92,7 @@ def test_the_first_plugin_in_configured_order_is_blamed_whatever_its_form():
 def test_a_pod_of_a_native_group_is_not_placed_on_its_own():
     spec = msgspec.structs.replace(POD.spec, scheduling_group=PodSchedulingGroup(pod_group_name="gang"))
     failure = unplaced(make_runner(Even, objects=NODES), msgspec.structs.replace(POD, spec=spec))
-    assert failure.message == "spec.schedulingGroup is set, but groups of scheduling.k8s.io are not supported yet"
+    assert failure.message.startswith("spec.schedulingGroup is set, but groups of scheduling.k8s.io are not scheduled")
     assert failure.rejectors == {"SchedulingGates"}, "only an update of the pod can help"
 
 
