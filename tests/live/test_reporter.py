@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.api.meta import ObjectMeta
+from mooring.api.scheduling import NativePodGroup
 from mooring.framework.state import CycleState
 from mooring.framework.status import PostFilterResult, Status
 from mooring.kube import Conflict, KubeError, NotFound, Unavailable
-from mooring.live.reporter import Reporter
-from mooring.scheduler.attempt_results import FailedAttempt, ScheduleFailure
+from mooring.live.reporter import Reporter, group_condition
+from mooring.scheduler.attempt_results import FailedAttempt, GroupStatus, ScheduleFailure
 from mooring.scheduler.queue import QueuedPod
 from mooring.testing import make_pod
 
@@ -122,3 +124,23 @@ def test_an_expectation_that_came_to_nothing_is_taken_back() -> None:
         return written
 
     assert asyncio.run(scenario()) == ["n1", None, "untouched"]
+
+
+def test_the_condition_of_a_group() -> None:
+    group = NativePodGroup(metadata=ObjectMeta(name="g", namespace="default", generation=2))
+    failed = group_condition(group, GroupStatus("Unschedulable", "no room"), 1000.0)
+    assert failed == {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "no room",
+        "lastTransitionTime": "1970-01-01T00:16:40Z",
+        "observedGeneration": 2,
+    }
+    known = msgspec.convert({"status": {"conditions": [{**failed, "status": "True"}]}}, NativePodGroup)
+    assert group_condition(known, GroupStatus("Unschedulable", "no room"), 2000.0) is None, "it stays scheduled"
+    same = msgspec.convert({"status": {"conditions": [failed]}}, NativePodGroup)
+    assert group_condition(same, GroupStatus("Unschedulable", "no room"), 2000.0) is None
+    other = group_condition(same, GroupStatus("Unschedulable", "still no room"), 2000.0)
+    assert other is not None
+    assert other["lastTransitionTime"] == "1970-01-01T00:16:40Z"
