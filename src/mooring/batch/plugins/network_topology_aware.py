@@ -54,6 +54,8 @@ class NetworkTopologyAware(BatchPlugin):
         self._by_tier = [(tier, tree.of_tier(tier)) for tier in tree.tiers]
         #: Part -> the number of its tasks in each domain of the lowest tier.
         self._placed: dict[str, npt.NDArray[np.int64]] = {}
+        #: Part, and whether only pending tasks count -> the position in the changes, and the sum of the requests.
+        self._requests: dict[tuple[str, bool], tuple[int, Resource]] = {}
         #: The index of a domain -> how near each domain is to it.
         self._nearness: dict[int, Floats] = {}
         session.add_hyper_node_gradient(self._gradient)
@@ -71,7 +73,7 @@ class NetworkTopologyAware(BatchPlugin):
         if isinstance(subject, JobInfo):
             allocated, least = subject.allocated_domain, subject.minimum()
         else:
-            allocated, least = subject.allocated, _pending_request(subject)
+            allocated, least = subject.allocated, self._request(subject, pending=True)
         root = self._root(within, highest, allocated)
         if root is None:
             return []
@@ -118,15 +120,24 @@ class NetworkTopologyAware(BatchPlugin):
                 left -= len(result[-1])
         return result
 
+    def _request(self, part: SubJob, *, pending: bool) -> Resource:
+        """Return the sum of the requests of all (pending) tasks of a part; it is the same until a task is moved."""
+        position = self._session.changes.position
+        known = self._requests.get((part.uid, pending))
+        if known is None or known[0] != position:
+            total = Resource()
+            for task in part.tasks.values():
+                if not pending or task.status == PENDING:
+                    total.add(task.request)
+            known = self._requests[(part.uid, pending)] = (position, total)
+        return known[1]
+
     # Scores of domains
 
     def _domain_scores(self, part: SubJob, domains: Sequence[Domain]) -> Floats:
         """Prefer the fullest domain; among equal ones, that with most tasks of the part."""
-        total = Resource()
-        for task in part.tasks.values():
-            total.add(task.request)
         places = [each.index for each in domains]
-        scores: Floats = self._fullness(total)[places]
+        scores: Floats = self._fullness(self._request(part, pending=False))[places]
         top = scores == scores.max()
         if np.count_nonzero(top) > 1 and part.tasks:
             for place in np.flatnonzero(top).tolist():
@@ -243,11 +254,3 @@ class NetworkTopologyAware(BatchPlugin):
 
 def _per_domain(session: Session, columns: Floats) -> Floats:
     return np.array([session.hyper_nodes.sums(column) for column in columns])
-
-
-def _pending_request(part: SubJob) -> Resource:
-    total = Resource()
-    for task in part.tasks.values():
-        if task.status == PENDING:
-            total.add(task.request)
-    return total
