@@ -1,6 +1,7 @@
 """`python -m bench.topology`: a session that places one large gang within a domain of a large network.
 
-The case of volcano#4899: thousands of nodes in three tiers of HyperNodes, and a gang of 1,000 pods with a hard topology.
+Like volcano#4899: thousands of nodes in three tiers of HyperNodes, and a gang of 1,000 pods with a hard topology. The
+sizes are assumed, not those of the report.
 """
 
 from __future__ import annotations
