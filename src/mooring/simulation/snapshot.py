@@ -15,7 +15,9 @@ import msgspec
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.framework.state import CycleState
 from mooring.loading import Setup
+from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.attempt_results import ScheduleFailure
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
@@ -161,11 +163,20 @@ class Snapshot:
 
     def feasible(self, pod: Pod) -> Answer:
         """Return the feasible nodes for a pod."""
-        outcome, evaluation = evaluate_pod(self._runner(pod), pod)
-        rows = evaluation.feasible
-        names = [self._table.nodes[row].name for row in rows[:_NAMES].tolist()]
-        message = outcome.message if isinstance(outcome, ScheduleFailure) else ""
-        return Answer(nodes=names, feasible=len(rows), message=message)
+        runner, state = self._runner(pod), CycleState()
+        try:
+            pre_filtered = runner.pre_filter(state, pod)
+            if pre_filtered.status.is_success:
+                among = runner.rows_of(pre_filtered.names)
+                rows = runner.filter(state, pod, self._table.template(pod), among).rows
+                count = len(self._table) if rows is None else len(rows)
+                if count:
+                    first = range(min(count, _NAMES)) if rows is None else rows[:_NAMES].tolist()
+                    return Answer(nodes=[self._table.nodes[row].name for row in first], feasible=count)
+        except PluginFailure as error:
+            raise InputError(error.status.message) from None
+        outcome, _ = evaluate_pod(runner, pod)  # for the reasons
+        return Answer(message=outcome.message if isinstance(outcome, ScheduleFailure) else "")
 
     def _runner(self, pod: Pod) -> PluginRunner:
         runner = self._engine.profiles.runners.get(pod.scheduler_name)
