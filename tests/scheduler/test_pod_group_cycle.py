@@ -11,9 +11,12 @@ from mooring.api.meta import ObjectMeta
 from mooring.api.pod import Pod, PodSchedulingGroup
 from mooring.api.scheduling import (
     BasicSchedulingPolicy,
+    DisruptAll,
+    DisruptionMode,
     GangSchedulingPolicy,
     NativePodGroup,
     NativePodGroupSpec,
+    PodGroupResourceClaim,
     PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
     TopologyConstraint,
@@ -160,11 +163,22 @@ def test_groups_are_independent() -> None:
     assert set(failed) == {"b", "d"}
 
 
-def test_topology_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (
+            {"scheduling_constraints": PodGroupSchedulingConstraints(topology=(TopologyConstraint(key="rack"),))},
+            "spec.schedulingConstraints.topology",
+        ),
+        ({"disruption_mode": DisruptionMode(all=DisruptAll())}, "spec.disruptionMode.all"),
+        ({"resource_claims": (PodGroupResourceClaim(name="c"),)}, "spec.resourceClaims"),
+        ({"parent_composite_pod_group_name": "c"}, "spec.parentCompositePodGroupName"),
+    ],
+)
+def test_what_is_missing_is_refused(spec: dict[str, object], field: str) -> None:
     world = World("4")
-    topology = PodGroupSchedulingConstraints(topology=(TopologyConstraint(key="rack"),))
-    world.add(group(1, scheduling_constraints=topology), member("a"))
-    text = "PodGroup default/g has spec.schedulingConstraints.topology, which is not supported yet"
+    world.add(group(1, **spec), member("a"))
+    text = f"PodGroup default/g has {field}, which is not supported yet"
     assert world.run() == ([], {"a": text})
     assert world.conditions == [("g", "Unschedulable", text)]
 

@@ -203,6 +203,8 @@ def _unsupported(group: NativePodGroup) -> str:
     spec = group.spec
     if spec.scheduling_constraints is not None and spec.scheduling_constraints.topology:
         return "spec.schedulingConstraints.topology"
+    if spec.disruption_mode is not None and spec.disruption_mode.all is not None:
+        return "spec.disruptionMode.all"
     if spec.resource_claims:
         return "spec.resourceClaims"
     if spec.parent_composite_pod_group_name:
