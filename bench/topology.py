@@ -1,7 +1,7 @@
-"""`python -m bench.topology`: a session that places one large gang within a domain of a large network.
+"""`python -m bench.topology`: sessions that place one large gang with a hard topology on a large network.
 
-Like volcano#4899: thousands of nodes in three tiers of HyperNodes, and a gang of 1,000 pods with a hard topology. The
-sizes are assumed, not those of the report.
+First the case of volcano#4899: 1,000 nodes in 100 HyperNodes, and 100 parts of 10 pods, each within a HyperNode. Then a
+larger network: 5,000 nodes in three tiers, and a gang of 1,000 pods within a zone.
 """
 
 from __future__ import annotations
@@ -35,9 +35,15 @@ _ZONE = 25
 @click.option("--tier", default=2, show_default=True, help="highestTierAllowed of the gang: 1, 2 or 3.")
 @click.option("--sessions", default=3, show_default=True)
 def main(nodes: int, pods: int, tier: int, sessions: int) -> None:
-    """Measure the session: its snapshot, its plugins, its actions and its statuses."""
+    """Measure whole sessions: snapshot, plugins, actions and statuses."""
     topology = {"mode": "hard", "highestTierAllowed": tier}
-    items = [queue("root"), queue("default"), *network(nodes), *gang("g", pods, cpu="4", networkTopology=topology)]
+    measure("volcano#4899", reported(), sessions)
+    measure(f"{nodes:,} nodes", [*network(nodes), *gang("g", pods, cpu="4", networkTopology=topology)], sessions)
+
+
+def measure(name: str, objects: list[Object], sessions: int) -> None:
+    """Print how long sessions take that start with the same objects."""
+    items = [queue("root"), queue("default"), *objects]
     cluster = cluster_of([item for each in items if isinstance(item := decode_object(each), KubeObject)])
     text = conf(PLUGINS[0], (*PLUGINS[1], "network-topology-aware"))
     settings = read_conf(text, actions=ACTIONS, plugins=BUILTIN)
@@ -49,7 +55,25 @@ def main(nodes: int, pods: int, tier: int, sessions: int) -> None:
         close_session(session, plugins)
         seconds = time.perf_counter() - start
         session.end()
-        print(f"session {number + 1}: {seconds:.3f} s, {len(session.bindings):,} of {pods:,} pods placed")
+        print(f"{name}, session {number + 1}: {seconds:.3f} s, {len(session.bindings):,} pods placed")
+
+
+def reported() -> list[Object]:
+    """Return the objects of volcano#4899: every pod needs a whole node."""
+    racks = [hyper_node(f"r{rack}", 1, nodes=[f"n{10 * rack + place}" for place in range(10)]) for rack in range(100)]
+    policy = {
+        "name": "worker",
+        "subGroupSize": 10,
+        "minSubGroups": 100,
+        "matchLabelKeys": ["part"],
+        "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+    }
+    whole = {"mode": "hard", "highestTierAllowed": 2}
+    members = gang("g", 1000, cpu="8", networkTopology=whole, subGroupPolicy=[policy])
+    for number, each in enumerate(members[1:]):
+        each["metadata"]["labels"] = {"part": str(number // 10)}
+    top = hyper_node("top", 2, within=[f"r{rack}" for rack in range(100)])
+    return [*(node(f"n{number}", "8") for number in range(1000)), *racks, top, *members]
 
 
 def network(nodes: int) -> list[Object]:

@@ -8,7 +8,7 @@ best ones are tried first. The first one in which the gang fits is the one that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -192,7 +192,7 @@ class DomainSearch:
         tasks = rest.tasks[part.uid]
         if not tasks:
             return None, 0.0
-        room = self._room(job, part)
+        room = self._room(part.tasks, self._missing(job, part))
         for group in self._gradient(part, within, "allocate"):
             domains = [domain for domain in group if room[domain.index] >= 1.0]
             while domains:
@@ -224,9 +224,10 @@ class DomainSearch:
         """
         parts = list(job.sub_jobs.values())
         if len(parts) > 1 or any(task.node_name for task in job.tasks.values()):
-            return [(np.inf, domain) for domain in domains]
+            whole = self._room(job.tasks, self._missing(job, None))
+            return [(np.inf, domain) for domain in domains if whole[domain.index] >= 1.0]
         (part,) = parts
-        room = self._room(job, part)
+        room = self._room(part.tasks, self._missing(job, part))
         found: list[tuple[float, Domain]] = []
         for domain in domains:
             groups = self._gradient(part, domain, "allocate")
@@ -236,13 +237,20 @@ class DomainSearch:
         self._session.random.shuffle(found)
         return sorted(found, key=lambda each: -each[0])
 
-    def _room(self, job: JobInfo, part: SubJob) -> Floats:
+    def _missing(self, job: JobInfo, part: SubJob | None) -> int:
+        """Return how many more tasks must be placed in a domain; at least one, which suffices without gangs."""
+        split = part is not None and job.has_policies
+        if not self._session.all("sub_job_pipelined" if split else "job_pipelined"):
+            return 1
+        return max(part.missing if split and part is not None else job.missing_count, 1)
+
+    def _room(self, tasks: Mapping[str, TaskInfo], missing: int) -> Floats:
         """Return, for every domain, for which share of the missing tasks it has room, at most.
 
-        Below 1 the part cannot fit: even tasks that all request only the smallest amount of each resource do not.
+        Below 1 they cannot fit: even tasks that all request only the smallest amount of each resource do not.
         """
         amounts = self._session.amounts
-        waiting = [task for task in part.tasks.values() if not task.node_name and not task.best_effort]
+        waiting = [task for task in tasks.values() if not task.node_name and not task.best_effort]
         least: dict[int, float] = {}
         for number, task in enumerate(waiting):
             given = dict(amounts.by_slot(task.request))
@@ -255,8 +263,7 @@ class DomainSearch:
             if amount > 0:
                 np.minimum(rows, np.floor((amounts.future[slot] + MIN_RESOURCE) / amount), out=rows)
         np.maximum(rows, 0.0, out=rows)
-        missing = part.missing if job.has_policies else job.missing_count
-        return self._session.hyper_nodes.sums(rows) / max(missing, 1)
+        return self._session.hyper_nodes.sums(rows) / missing
 
     def _explain(self, job: JobInfo) -> str:
         """Return why no domain is large enough, for users."""
