@@ -32,6 +32,8 @@ PAGES = (
     "docs/placement.md",
     "docs/tune.md",
     "docs/devices.md",
+    "docs/gpu-platforms.md",
+    "docs/dashboard.md",
     "docs/jobs.md",
     "docs/plugins/README.md",
     "docs/plugins/custom-resources.md",

@@ -71,6 +71,8 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
             "docs/record-and-replay.md",
             ["kind: ClusterRole\n", "recorded by `mooring record`", "decisions: all identical", "synced"],
         ),
+        ("docs/dashboard.md", ["kind: ClusterRole\n", "/dashboard/api/what-if"]),
+        ("docs/gpu-platforms.md", ["PackNvlink: ok", " passed"]),
         ("docs/tune.md", ["8 trials", "PARETO FRONT", "HELD-OUT WORKLOADS"]),
         ("docs/placement.md", ["2 moves would make room for 2 pods.", '"emptied": [']),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has stopped."]),

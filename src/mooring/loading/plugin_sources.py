@@ -33,10 +33,10 @@ PointName = Literal[
     "bind", "postBind",
     # The methods and callbacks of session plugins and actions.
     "onSessionOpen", "onSessionClose", "execute", "allocatable", "allocateHandler", "batchNodeOrder", "bestNode",
-    "deallocateHandler", "jobEnqueueable", "jobEnqueued", "jobOrder", "jobPipelined", "jobReady", "jobStarving",
-    "jobValid", "mayEvict", "nodeOrder", "overused", "prePredicate", "predicate", "preemptable", "preemptive",
-    "queueOrder", "reclaimable", "reservation", "simulation", "taskOrder", "unifiedEvictable", "victimQueueOrder",
-    "victimTasks"
+    "deallocateHandler", "hyperNodeGradient", "hyperNodeOrder", "jobEnqueueable", "jobEnqueued", "jobOrder",
+    "jobPipelined", "jobReady", "jobStarving", "jobValid", "mayEvict", "nodeOrder", "overused", "prePredicate",
+    "predicate", "preemptable", "preemptive", "queueOrder", "reclaimable", "reservation", "simulation", "subJobOrder",
+    "subJobPipelined", "subJobReady", "taskOrder", "unifiedEvictable", "victimQueueOrder", "victimTasks"
 ]  # fmt: skip
 #: The allowed values of some fields.
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
