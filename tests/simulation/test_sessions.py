@@ -226,7 +226,10 @@ def test_a_job_without_its_claim_says_so() -> None:
             "spec.tasks[0].template.spec.containers[0].resources.requests.cpu: Invalid value",
         ),
         (job("j", {**task("t", 1), "template": {"spec": {"containers": 7}}}), "spec.tasks[0].template.spec.containers"),
-        (job("j", task("t", 1), plugins={"svc": ["--wrong"]}), "plugin svc: unknown argument '--wrong'; it has --publish-not-ready-addresses"),
+        (
+            job("j", task("t", 1), plugins={"svc": ["--wrong"]}),
+            "plugin svc: unknown argument '--wrong'; it has --publish-not-ready-addresses",
+        ),
         (job("j", task("t", 1), priorityClassName="absent"), "no PriorityClass with name absent was found"),
     ],
 )
