@@ -16,6 +16,7 @@ from mooring.cli.options import (
     SchedulerAddress,
     cluster_options,
     config_option,
+    filename_option,
     namespace_option,
     output_option,
     plugin_options,
@@ -46,9 +47,7 @@ def explain() -> None:
 @click.argument("pod", metavar="[NAMESPACE/]NAME")
 @namespace_option
 @scheduler_options
-@click.option(
-    "-f", "--filename", "files", multiple=True, metavar="MANIFEST", help="Use these manifests instead of a cluster."
-)
+@filename_option("Use these manifests instead of a cluster.")
 @click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
 @cluster_options
 @config_option

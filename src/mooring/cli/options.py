@@ -50,6 +50,11 @@ def output_option(*formats: str) -> Callable[[F], F]:
     )
 
 
+def filename_option(text: str) -> Callable[[F], F]:
+    """Add ``-f``: manifests, as many as given. ``text`` says what they are for."""
+    return click.option("-f", "--filename", "files", multiple=True, metavar="MANIFEST", help=text)
+
+
 def cluster_options(command: F) -> F:
     """Add the options that select a cluster to a command, which receives them as ``choice``."""
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from mooring.cli.cluster_access import ClusterChoice, context_namespace
-from mooring.cli.options import cluster_options, config_option, plugin_options
+from mooring.cli.options import cluster_options, config_option, filename_option, plugin_options
 
 if TYPE_CHECKING:
     from mooring.framework.plugin import Plugin
@@ -22,9 +22,7 @@ _HELP = "c: continue, n: next line, s: step into, p EXPRESSION: print, w: stack,
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--pod", "key", required=True, metavar="NAMESPACE/NAME", help="The pod to schedule.")
-@click.option(
-    "-f", "--filename", "files", multiple=True, metavar="MANIFEST", help="Use these manifests instead of a cluster."
-)
+@filename_option("Use these manifests instead of a cluster.")
 @click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
 @cluster_options
 @config_option

@@ -14,6 +14,7 @@ from mooring.cli.options import (
     ReleaseChoice,
     cluster_options,
     config_option,
+    filename_option,
     output_option,
     plugin_options,
     release_options,
@@ -34,13 +35,8 @@ _ROUNDS = 10
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="MANIFEST",
-    help="Manifests of the cluster, instead of a running cluster: a file, a directory, or - for standard input.",
+@filename_option(
+    "Manifests of the cluster, instead of a running cluster: a file, a directory, or - for standard input."
 )
 @click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
 @cluster_options

@@ -10,7 +10,14 @@ import click
 
 from mooring.api.decode_errors import ManifestError
 from mooring.cli.input_files import fail, read_setup
-from mooring.cli.options import ReleaseChoice, config_option, output_option, plugin_options, release_options
+from mooring.cli.options import (
+    ReleaseChoice,
+    config_option,
+    filename_option,
+    output_option,
+    plugin_options,
+    release_options,
+)
 from mooring.config import ConfigError
 from mooring.loading import Requested, Setup
 from mooring.recording.records import RecordingError
@@ -37,14 +44,7 @@ _ROWS: Final = 20
     show_default=True,
     help="Compare with the recorded configuration, decided in the same way, or with what happened.",
 )
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="MANIFEST",
-    help="Objects that exist from the start, such as the nodes for a SimKube trace. Repeatable.",
-)
+@filename_option("Objects that exist from the start, such as the nodes for a SimKube trace. Repeatable.")
 @click.option("--price", "prices", multiple=True, metavar="TYPE=PRICE", help="The price of a node-hour. Repeatable.")
 @config_option
 @plugin_options

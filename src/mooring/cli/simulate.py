@@ -11,7 +11,14 @@ import click
 
 from mooring.api.decode_errors import ManifestError
 from mooring.cli.input_files import fail, read_setup
-from mooring.cli.options import ReleaseChoice, config_option, output_option, plugin_options, release_options
+from mooring.cli.options import (
+    ReleaseChoice,
+    config_option,
+    filename_option,
+    output_option,
+    plugin_options,
+    release_options,
+)
 from mooring.config import ConfigError
 from mooring.loading import Requested, Setup
 from mooring.scheduler.profile import ProfileError
@@ -20,14 +27,7 @@ from mooring.simulation.sources import InputError, Source, read, read_source
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="MANIFEST",
-    help="File or directory of manifests (YAML or JSON), or - for standard input. Repeatable.",
-)
+@filename_option("File or directory of manifests (YAML or JSON), or - for standard input. Repeatable.")
 @click.argument("more", nargs=-1, metavar="[MANIFEST]...")
 @click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
 @config_option

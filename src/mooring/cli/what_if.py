@@ -15,6 +15,7 @@ from mooring.cli.options import (
     ReleaseChoice,
     cluster_options,
     config_option,
+    filename_option,
     namespace_option,
     output_option,
     plugin_options,
@@ -38,13 +39,8 @@ _ROWS = 20
 
 
 @click.command("what-if")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="MANIFEST",
-    help="The cluster, instead of a running one: manifests (a file, a directory, - for standard input) or a recording.",
+@filename_option(
+    "The cluster, instead of a running one: manifests (a file, a directory, - for standard input) or a recording."
 )
 @click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
 @cluster_options
