@@ -15,14 +15,12 @@ from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import event_name
 from mooring.framework.state import CycleState
-from mooring.observe.attempt_trace import Evaluation
 from mooring.recording.records import Attempt, Header, Kind, redacted
 from mooring.scheduler.attempt_results import (
     AssumedPod,
     FailedAttempt,
     PendingAttempt,
     ScheduleFailure,
-    ScheduleResult,
 )
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.event_handlers import EventHandlers
@@ -146,17 +144,10 @@ class RecordedEngine(Engine):
         self.inputs.add((Kind.ATTEMPT, started, _attempt(outcome, ended=self.inputs.now)))
         return outcome
 
-    def _assume_and_reserve(
-        self,
-        queued: QueuedPod,
-        runner: PluginRunner,
-        result: ScheduleResult,
-        started: float,
-        evaluation: Evaluation | None,
-    ) -> AssumedPod | FailedAttempt:
+    def node_chosen(self) -> None:
+        """Record that the search has ended."""
         if self.lock.held:
             self.inputs.step()
-        return super()._assume_and_reserve(queued, runner, result, started, evaluation)
 
     # Binding cycles
 

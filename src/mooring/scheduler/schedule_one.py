@@ -178,6 +178,9 @@ class ScheduleOne:
             self.guards.end_attempt()
         return outcome
 
+    def node_chosen(self) -> None:
+        """Called between the choice of a node and Reserve. Recordings and replays keep the time of this step."""
+
     def _assume_and_reserve(
         self,
         queued: QueuedPod,
@@ -186,6 +189,7 @@ class ScheduleOne:
         started: float,
         evaluation: Evaluation | None,
     ) -> AssumedPod | FailedAttempt:
+        self.node_chosen()
         reserved = self.reserve(queued, runner, result, started, evaluation)
         if isinstance(reserved, ScheduleFailure):
             return self.handle_failure(queued, reserved, started)

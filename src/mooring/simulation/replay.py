@@ -25,7 +25,6 @@ from mooring.framework.plugin_errors import run_loop
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.loading.catalog import plugin_spec
-from mooring.observe.attempt_trace import Evaluation
 from mooring.recording.recording_file import RecordingReader
 from mooring.recording.records import (
     Attempt,
@@ -43,13 +42,11 @@ from mooring.scheduler.attempt_results import (
     FailedAttempt,
     PendingAttempt,
     ScheduleFailure,
-    ScheduleResult,
     budget_exceeded,
 )
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.extenders.request import Reply, Request
-from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profiles import known_kinds, swap
 from mooring.scheduler.queue import QueuedPod
 from mooring.simulation.device_cases import run_at_once
@@ -356,16 +353,9 @@ class _ReplayEngine(Engine):
         self._times = times
         super().__init__(config, clock=times, **settings)
 
-    def _assume_and_reserve(
-        self,
-        queued: QueuedPod,
-        runner: PluginRunner,
-        result: ScheduleResult,
-        started: float,
-        evaluation: Evaluation | None,
-    ) -> AssumedPod | FailedAttempt:
+    def node_chosen(self) -> None:
+        """Continue at the recorded end of the search."""
         self._times.end()
-        return super()._assume_and_reserve(queued, runner, result, started, evaluation)
 
     def handle_failure(
         self, queued: QueuedPod, failure: ScheduleFailure, started: float, *, in_cycle: bool = False
