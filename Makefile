@@ -102,7 +102,8 @@ e2e-next: setup-dev  ## Run the tests about decisions, metrics and flags on the 
 	@$(NEXT) $(BIN)/python -m tests.e2e.controlplane build kubectl etcd kube-apiserver kube-scheduler
 	@$(NEXT) MOORING_DIFFERENTIAL=0:12 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) \
 		tests/e2e/test_emulation.py tests/e2e/test_flags.py tests/e2e/test_metrics_live.py tests/e2e/test_differential.py \
-		tests/e2e/test_device_taint_rules.py tests/e2e/test_pod_groups.py
+		tests/e2e/test_device_gates.py tests/e2e/test_device_taint_rules.py tests/e2e/test_pod_groups.py \
+		tests/e2e/test_integrations.py::test_kuberay_with_native_groups
 
 OLDER := tests/e2e/test_older_servers.py tests/e2e/test_community.py tests/e2e/test_preemption_live.py
 e2e-older: setup-dev  ## Run Mooring on an older API server: make e2e-older K8S=1.33.13 (builds one program, 8 minutes).
@@ -114,6 +115,7 @@ bench-live: setup-dev  ## Measure binds per second, startup and latency next to 
 
 bench-batch: setup-dev  ## Measure batch sessions of gangs on a real control plane.
 	@$(BIN)/python -m bench.batch
+	@$(NEXT) $(BIN)/python -m bench.batch --native --pods 3000
 
 BASE ?= HEAD~1
 bench-compare: setup-dev  ## Compare the speed with another commit: make bench-compare BASE=COMMIT ARGS="--benchmark live".

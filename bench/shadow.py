@@ -10,7 +10,7 @@ import asyncio
 import random
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import click
@@ -19,6 +19,7 @@ import msgspec
 from mooring.cli.shadow import summary
 from mooring.config import SchedulerConfiguration, default_config
 from mooring.kube import Client, load_access
+from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.shadow import LiveShadow
 from mooring.releases import release_for_server
 from mooring.scheduler.shadow import Judgement
@@ -27,6 +28,8 @@ from tests.e2e.controlplane import Api, ControlPlane
 _ZONE: Final = "topology.kubernetes.io/zone"
 _HOST: Final = "kubernetes.io/hostname"
 _APPS: Final = 12
+#: How many differences are kept for the report.
+_SHOWN: Final = 20
 #: The client of kube-scheduler is limited to 50 requests per second by default, which delays binds by minutes.
 SCHEDULER: Final[dict[str, Any]] = {"clientConnection": {"qps": 5000, "burst": 10000}}
 
@@ -114,31 +117,56 @@ async def judge(
 
     At most about ``kept`` pods exist at a time: the oldest are deleted.
     """
+    api = plane.api_as("admin")
+    return await judge_while(plane, lambda: _create(api, namespace, pods, seed, kept), expected=pods, user=user)
+
+
+async def judge_while(
+    plane: ControlPlane,
+    create: Callable[[], None],
+    *,
+    expected: int,
+    user: str = "admin",
+    batch: BatchSettings | None = None,
+    shown: Collection[str] = ("differs",),
+) -> dict[str, Any]:
+    """Judge while pods are created in a thread, and until all are judged or nothing happens for a while.
+
+    Return the summary; ``differences`` has the first decisions with one of the verdicts ``shown``.
+    """
     differences: list[Judgement] = []
 
     def report(judgement: Judgement) -> None:
-        if judgement.verdict == "differs":
+        if judgement.verdict in shown:
             differences.append(judgement)
 
     config = configuration(plane.api)
     async with Client(load_access(kubeconfig=str(plane.kubeconfig(user)))) as client:
-        live = LiveShadow(config, client, report=report)
+        live = LiveShadow(config, client, batch=batch, report=report)
         task = asyncio.create_task(live.run())
         await asyncio.wait_for(live.synced.wait(), 60)
-        creator = threading.Thread(target=_create, args=(plane.api_as("admin"), namespace, pods, seed, kept))
+        creator = threading.Thread(target=create)
         creator.start()
         last, quiet = -1, 0
-        while creator.is_alive() or quiet < 20:
+        while (creator.is_alive() or quiet < 20) and live.shadow.judged < expected:
             await asyncio.sleep(0.5)
             quiet = quiet + 1 if live.shadow.judged == last else 0
             last = live.shadow.judged
-            if live.shadow.judged >= pods:
-                break
         creator.join()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     found = summary(live.shadow)
-    return {**found, "differences": [msgspec.to_builtins(each) for each in differences[:20]]}
+    return {**found, "differences": [msgspec.to_builtins(each) for each in differences[:_SHOWN]]}
+
+
+def print_summary(scheduler: str, found: dict[str, Any]) -> None:
+    """Print the numbers of placements by verdict, and the differences."""
+    print(f"{scheduler}: {found['judged']:,} pods, {found['agreementPercent']} % without a difference")
+    for verdict, number in found["placements"].items():
+        print(f"  {verdict:<8} {number:6,}")
+    for each in found["differences"]:
+        theirs, ours = each["theirs"] or "no node", each["ours"] or "no node"
+        print(f"  {each['verdict']} {each['pod']}: {theirs}, Mooring {ours}: {each['why']}")
 
 
 def _create(api: Api, namespace: str, count: int, seed: int, kept: int) -> None:
@@ -166,11 +194,7 @@ def main(pods: int, nodes: int, kept: int, seed: int, output: str) -> None:
     if output == "json":
         print(msgspec.json.encode({"version": version, **found}).decode())
     else:
-        print(f"kube-scheduler {version}: {found['judged']:,} pods, {found['agreementPercent']} % without a difference")
-        for verdict, number in found["placements"].items():
-            print(f"  {verdict:<8} {number:6,}")
-        for each in found["differences"]:
-            print(f"  {each['pod']}: {each['theirs']}, Mooring {each['ours']}: {each['why']}")
+        print_summary(f"kube-scheduler {version}", found)
     sys.exit(1 if found["placements"]["differs"] else 0)
 
 

@@ -1,27 +1,40 @@
 """Suggestions for pending pods: `python -m bench.suggestions --nodes 5000 --pods 500`.
 
-Generates pending pods of all causes, applies the first suggestion for each to a new engine, and counts how many pods
-are schedulable there. Prints the share by cause, and the time that suggestions take.
+Generates pending pods and gangs of all causes, applies the first suggestion for each to a new engine or session, and
+counts how many are schedulable there. Prints the share by cause, and the time that suggestions take.
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import gc
 import json
 import random
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import click
 import msgspec
 
+from bench.decide import GC_THRESHOLDS
+from bench.pending_gangs import (
+    GANGS,
+    Gang,
+    gang_engine,
+    gang_works,
+    session_cluster,
+    suggest_for,
+)
 from bench.tables import row
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.batch.cluster import BatchCluster
 from mooring.config import default_config
-from mooring.scheduler.attempt_results import AssumedPod, ScheduleFailure
+from mooring.scheduler.attempt_results import AssumedPod, PendingAttempt, ScheduleFailure
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.scheduler.suggestions import Suggestion, suggest
@@ -193,41 +206,85 @@ def works(objects: list[KubeObject], suggestion: Suggestion) -> bool:
     kept = [changed.pop(item.name, item) if isinstance(item, Node) else item for item in kept]
     engine = engine_with([*kept, *changed.values()])
     engine.put(change.pod)
-    return isinstance(engine.schedule_one(), AssumedPod)
+    outcome = engine.schedule_one()
+    if isinstance(outcome, PendingAttempt):  # it took long, and pauses
+        outcome = asyncio.run(engine.complete(outcome))
+    return isinstance(outcome, AssumedPod)
 
 
 def measure(nodes: int, pods: int, seed: int, *, verified: int | None = None) -> dict[str, Any]:
     """Return the shares of suggestions that exist and work, by cause, and the times. Verify at most ``verified``."""
     rng = random.Random(seed)
     objects = cluster(nodes, rng)
-    engine = engine_with(objects)
-    causes: dict[str, list[bool]] = {name: [] for name in CAUSES}
-    times: list[float] = []
+    engine = gang_engine(objects)
+    sessions = session_cluster(engine)
+    _gang(engine, sessions, GANGS["gang: cpu"]("first", rng))  # as if sessions had run before
+    gc.freeze()  # as the live scheduler does after the informers have synced
+    gc.set_threshold(*GC_THRESHOLDS)
+    names = [*CAUSES, *GANGS]
+    times: dict[bool, list[float]] = {False: [], True: []}
     texts: dict[str, str] = {}
+    checks: list[tuple[str, Callable[[], bool]]] = []
     for number in range(pods):
-        cause = list(CAUSES)[number % len(CAUSES)]
-        pod = CAUSES[cause](f"pending-{number}", rng)
-        ungated = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=()))
-        outcome = schedule_pod(engine.profiles.first, ungated)
-        assert isinstance(outcome, ScheduleFailure) or pod.spec.scheduling_gates, f"{cause}: the pod is schedulable"
-        started = time.perf_counter()
-        found = suggest(engine, pod)
-        times.append(time.perf_counter() - started)
+        cause = names[number % len(names)]
+        found, seconds, check = (
+            _gang(engine, sessions, GANGS[cause](f"pending-{number}", rng))
+            if cause in GANGS
+            else _single(engine, CAUSES[cause](f"pending-{number}", rng))
+        )
+        times[cause in GANGS].append(seconds)
         if found:
             texts.setdefault(cause, found[0].change.text)
-        if verified is None or number < verified:
-            causes[cause].append(bool(found) and works(objects, found[0]))
+        checks.append((cause, functools.partial(check, objects)))
+    causes: dict[str, list[bool]] = {name: [] for name in names}
+    for cause, holds in checks[:verified]:
+        causes[cause].append(holds())
     results = [each for found in causes.values() for each in found]
-    times.sort()
     return {
         "nodes": nodes,
         "pods": pods,
         "verified": len(results),
         "work_pct": round(100 * sum(results) / len(results), 2),
-        "median_ms": round(1000 * statistics.median(times), 1),
-        "p99_ms": round(1000 * times[min(len(times) - 1, int(0.99 * len(times)))], 1),
+        "pods_ms": _quantiles(times[False]),
+        "gangs_ms": _quantiles(times[True]),
         "causes": {name: [sum(found), len(found), texts.get(name, "")] for name, found in causes.items()},
     }
+
+
+#: The suggestions, the time that they took, and whether the first one works on a cluster.
+_Answer = tuple[Sequence[Any], float, Callable[[list[KubeObject]], bool]]
+
+
+def _single(engine: Engine, pod: Pod) -> _Answer:
+    """Return the suggestions for a pod."""
+    ungated = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=()))
+    outcome = schedule_pod(engine.profiles.first, ungated)
+    assert isinstance(outcome, ScheduleFailure) or pod.spec.scheduling_gates, f"{pod.name}: the pod is schedulable"
+    started = time.perf_counter()
+    found = suggest(engine, pod)
+    seconds = time.perf_counter() - started
+    return found, seconds, lambda objects: bool(found) and works(objects, cast("Suggestion", found[0]))
+
+
+def _gang(engine: Engine, sessions: BatchCluster, gang: Gang) -> _Answer:
+    """Return the suggestions for a gang."""
+    for item in gang.objects:
+        engine.put(item)
+    try:
+        started = time.perf_counter()
+        found = suggest_for(engine, sessions, gang)
+        seconds = time.perf_counter() - started
+    finally:
+        for item in reversed(gang.objects):
+            engine.remove(item)
+    return found, seconds, lambda objects: bool(found) and gang_works(objects, gang, found[0])
+
+
+def _quantiles(times: list[float]) -> dict[str, float]:
+    """Return the median, the 99th percentile and the maximum, in milliseconds."""
+    times = sorted(times) or [0.0]
+    named = {"median": statistics.median(times), "p99": times[min(len(times) - 1, int(0.99 * len(times)))]}
+    return {name: round(1000 * value, 1) for name, value in {**named, "max": times[-1]}.items()}
 
 
 @click.command()
@@ -245,9 +302,10 @@ def main(nodes: int, pods: int, verified: int | None, seed: int, output: str) ->
     print(row(["cause", "work", "of"]) + "  first suggestion")
     for cause, (good, total, text) in found["causes"].items():
         print(row([cause, good, total]) + f"  {text}")
-    print(
-        f"{found['work_pct']} % of {found['verified']} work; median {found['median_ms']} ms, p99 {found['p99_ms']} ms"
-    )
+    print(f"{found['work_pct']} % of {found['verified']} work")
+    for what in ("pods", "gangs"):
+        times = found[f"{what}_ms"]
+        print(f"{what}: median {times['median']} ms, p99 {times['p99']} ms, longest {times['max']} ms")
 
 
 if __name__ == "__main__":

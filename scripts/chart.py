@@ -18,9 +18,11 @@ from typing import Any
 
 import yaml
 
+from mooring.apiserver.volcano_admission.review import HOOKS
 from mooring.batch.conf import DEFAULT_CONF
 from mooring.config.builtin_plugins import defaults
 from mooring.controllers import roles as controllers
+from mooring.controllers.admission import manifests as admission
 from mooring.controllers.definitions import DEFINITIONS as BATCH_DEFINITIONS
 from mooring.framework.custom_definitions import definition_of
 from mooring.framework.declarations import custom_kinds
@@ -77,11 +79,23 @@ def known() -> dict[str, Any]:
         "plugins": {name: _documents(rules) for name, rules in plugins.items()},
         "batch": _documents(rbac_manifests.batch_rules()),
         "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.VOLCANO_DETECTION]),
+        "webhooks": {
+            kind: [{"path": hook.path, **each} for hook, each in zip(hooks, admission.webhooks(hooks), strict=True)]
+            for kind, hooks in (
+                ("mutating", [each for each in HOOKS if each.mutates]),
+                ("validating", [each for each in HOOKS if not each.mutates]),
+            )
+        },
+        "policies": admission.policies("NAME", ("SCHEDULER",)),
+        "webhookRules": _documents(admission.cluster_rules("NAME")),
+        "webhookSecretRules": _documents(admission.secret_rules("NAME")),
         "serving": _documents(rbac_manifests.SERVING),
         "lookingUp": _documents([rbac_manifests.LOOKING_UP]),
         "lease": _documents(rbac_manifests.lease_rules("NAME")),
+        "membership": _documents([rbac_manifests.MEMBERSHIP]),
         "endpoints": list(rbac_manifests.ENDPOINTS),
         "dashboard": rbac_manifests.dashboard_rules(),
+        "whatIf": rbac_manifests.what_if_rules(),
         "builtIn": sorted(BUILTIN),
         "defaultPlugins": list(enabled),
         "definitions": definitions,

@@ -13,7 +13,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from cryptography.hazmat.primitives.serialization import load_pem_private_key as load_key
 
-from mooring.certificates import certificate_blocks, has_certificate, is_key_pair, make_certificate
+from mooring.certificates import (
+    Authority,
+    certificate_blocks,
+    certificate_names,
+    has_certificate,
+    is_key_pair,
+    is_signed_by,
+    make_authority,
+    make_certificate,
+    seconds_left,
+    sign_certificate,
+)
 
 MADE = make_certificate(["a.test"], ["10.0.0.1", "::1"], subject="a", days=10)
 OTHER = make_certificate()
@@ -91,3 +102,19 @@ def test_cryptography_is_imported_only_when_it_is_used() -> None:
     modules = "mooring.cli.main, mooring.cli.simulate, mooring.cluster.embedded, mooring.config, mooring.kube"
     code = f"import sys, {modules}; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_ca_signs_several_certificates() -> None:
+    authority = make_authority(days=30)
+    one, other = (sign_certificate(authority, ("b.test",), ("10.0.0.2",), subject="b", days=days) for days in (1, 2))
+    assert one.certificate != other.certificate
+    for each in (one, other):
+        assert is_signed_by(each.certificate.encode(), authority.certificate.encode())
+        assert is_key_pair(each.certificate.encode(), each.key.encode())
+        assert certificate_names(each.certificate.encode()) == {"b.test", "10.0.0.2"}
+    assert 0.9 * 86400 < seconds_left(one.certificate.encode()) < 86400
+    assert not is_signed_by(one.certificate.encode(), MADE.authority.encode())
+    for text in (b"", b"x", one.key.encode(), b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"):
+        assert (seconds_left(text), certificate_names(text), is_signed_by(text, text)) == (0.0, frozenset(), False)
+    with pytest.raises(ValueError, match=r"deserialize|load|PEM"):
+        sign_certificate(Authority(authority.certificate, "x"), ("b",), subject="b", days=1)

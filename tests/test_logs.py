@@ -165,3 +165,28 @@ def test_values_that_users_choose_cannot_break_a_log(text, most, as_json, capsys
     assert len(line) < most
     assert as_json or line.isprintable()
     assert capsys.readouterr().err == ""
+
+
+def test_other_handlers_and_filters_get_the_records_too():
+    stream, records = io.StringIO(), []
+    configure_logs(2, as_json=False, stream=stream)
+    root, log = logging.getLogger("mooring"), get_logger("mooring.test")
+    other = logging.Handler()
+    other.emit = records.append
+    root.addHandler(other)
+    try:
+        log.info("one", pod="a")
+    finally:
+        root.removeHandler(other)
+    log.info("two", pod="b")
+    assert [record.msg.text for record in records] == ["one"]
+    assert [line.rpartition("] ")[2] for line in stream.getvalue().splitlines()] == ['"one" pod="a"', '"two" pod="b"']
+
+
+def test_no_record_is_made_if_nothing_but_the_command_line_reads_it():
+    code = (
+        "import logging; from mooring.logs import configure_logs, get_logger; configure_logs(2, as_json=False); "
+        "logging.Logger.makeRecord = None; get_logger('mooring.test').info('one', pod='a')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.rpartition("] ")[2]) == (0, '"one" pod="a"\n')

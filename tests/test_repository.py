@@ -17,7 +17,14 @@ BINARY = {".gz", ".png", ".pyc", ".wasm"}
 MAX_LINES, SMALL_LINES = 600, 70
 SOURCE = ROOT / "src" / "mooring"
 #: One file per plugin, action or kind, as upstream.
-ONE_FILE_EACH = ("plugins/", "batch/plugins/", "batch/actions/", "cluster/kinds/", "controllers/jobs/plugins/")
+ONE_FILE_EACH = (
+    "apiserver/volcano_admission/",
+    "plugins/",
+    "batch/plugins/",
+    "batch/actions/",
+    "cluster/kinds/",
+    "controllers/jobs/plugins/",
+)
 #: Small modules with one importer that are a concept of their own.
 SMALL_CONCEPTS = {
     "config/extender_tls.py",

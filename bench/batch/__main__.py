@@ -15,11 +15,13 @@ import click
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.batch import gangs
+from bench.batch import gangs, native_groups
 from bench.batch.results import BatchRate, Sessions, finished, table
 from bench.live import measure, objects
 from bench.live.contenders import CONTENDERS, Contender
 from bench.live.observer import WatchError
+from bench.live.results import Results
+from bench.live.results import table as live_table
 from bench.live.server import Server
 from tests.e2e.controlplane import BuildError, ControlPlane, Process, StartError, build, free_port
 from tests.live.volcano_crds import POD_GROUP, QUEUE
@@ -27,22 +29,38 @@ from tests.live.volcano_crds import POD_GROUP, QUEUE
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SIZES: Final = (1, 10, 100)
 _NAMES: Final = ("mooring", "null")
+_ALL_NAMES: Final = ("kube-scheduler", *_NAMES)
 _SESSION: Final = "volcano_e2e_scheduling_latency_milliseconds"
 
 
 @click.command()
 @click.option("--gang", "sizes", type=int, multiple=True, help="Gang size; by default 1, 10 and 100.")
-@click.option("--scheduler", "names", type=click.Choice(_NAMES), multiple=True, help="By default both.")
+@click.option("--scheduler", "names", type=click.Choice(_ALL_NAMES), multiple=True, help="By default both.")
 @click.option("--nodes", default=5000, show_default=True)
 @click.option("--pods", default=10_000, show_default=True)
+@click.option(
+    "--native", is_flag=True, help="Measure PodGroups of Kubernetes 1.37 next to kube-scheduler (K8S=1.37.1)."
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def main(sizes: tuple[int, ...], names: tuple[str, ...], nodes: int, pods: int, output: str) -> None:
+def main(sizes: tuple[int, ...], names: tuple[str, ...], nodes: int, pods: int, native: bool, output: str) -> None:
     """Measure session time, binds per second, CPU and memory of batch sessions on a real API server.
 
     Gangs of each size, over four queues, are created before the scheduler starts. Every scheduler gets a control plane
     of its own on loopback, with the same objects.
+
+    With --native, the gangs are PodGroups of scheduling.k8s.io, by default of 4 and of 1,000 pods, each in one of 50
+    racks.
     """
     try:
+        if native:
+            build(["kubectl", "etcd", "kube-apiserver", "kube-scheduler"])
+            rates = asyncio.run(
+                native_groups.run(sizes or native_groups.SIZES, names or native_groups.NAMES, nodes, pods)
+            )
+            shown = Results(rates=rates)
+            told = live_table(shown)
+            print(msgspec.json.format(msgspec.json.encode(shown)).decode() if output == "json" else told)
+            return
         build(["kubectl", "etcd", "kube-apiserver"])
         results = finished(asyncio.run(run(sizes or _SIZES, names or _NAMES, nodes, pods)))
     except (BuildError, StartError, WatchError, measure.MeasureError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import importlib.util
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,17 @@ def _mooring(*command: str) -> Callable[[ControlPlane], Process]:
     return start
 
 
+def _recording() -> Callable[[ControlPlane], Process]:
+    """Return a start of `mooring run --record`; the recording is kept, so that its size can be read."""
+    program = str(Path(sys.executable).with_name("mooring"))
+
+    def start(plane: ControlPlane) -> Process:
+        folder = tempfile.mkdtemp(prefix="mooring-bench-recording-")
+        return _mooring(program, "run", "--record", folder)(plane)
+
+    return start
+
+
 def _null(*flags: str) -> Callable[[ControlPlane], Process]:
     def start(plane: ControlPlane) -> Process:
         command = [sys.executable, "-m", "bench.live.null_client", "--kubeconfig", str(plane.kubeconfig("scheduler"))]
@@ -56,6 +68,7 @@ CONTENDERS: Final = {
         Contender("kube-scheduler", _kube_scheduler),
         Contender("mooring", _mooring(str(Path(sys.executable).with_name("mooring")), "run")),
         Contender("mooring-unrecorded", _mooring(sys.executable, "-m", "bench.live.unrecorded")),
+        Contender("mooring-recording", _recording()),
         Contender("null", _null(), sends_events=False, schedules=False),
         Contender("null+events", _null("--events"), schedules=False),
     )

@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -35,9 +35,12 @@ class MeasureError(Exception):
 Fill = Callable[[Server], Awaitable[None]]
 
 
-async def prepare(to: Path, base: Path | None, fill: Fill) -> None:
-    """Create a state from which control planes can start: that of `base` plus the objects of `fill`."""
-    with ControlPlane(unlimited=True, state=base) as plane:
+async def prepare(to: Path, base: Path | None, fill: Fill, *, flags: Sequence[str] = ()) -> None:
+    """Create a state from which control planes can start: that of `base` plus the objects of `fill`.
+
+    `flags` are additional flags of kube-apiserver.
+    """
+    with ControlPlane(unlimited=True, state=base, apiserver_flags=flags) as plane:
         async with connected(plane) as server:
             await fill(server)
         plane.save_state(to)
@@ -51,12 +54,15 @@ async def rate(
     pods: int,
     *,
     at_end: Callable[[], None] | None = None,
+    flags: Sequence[str] = (),
 ) -> Rate:
     """Start a contender after `fill` has created the pods, and measure how fast it binds them.
 
-    `at_end` is called after the measurement, while the contender is still running.
+    `at_end` is called after the measurement, while the contender is still running. `flags` are additional flags of
+    kube-apiserver.
     """
-    async with _scene(state, fill) as scene:
+    async with _scene(state, fill, flags) as scene:
+        scene.writes = await scene.server.writes()
         process = scene.start(contender)
         await scene.observer.wait(1, patience=_PATIENCE)
         start_cpu = scene.spent().own.cpu_seconds
@@ -81,6 +87,7 @@ async def rate(
             bind_cpu_ms_per_pod=round((spent.own.cpu_seconds - start_cpu) / bound * 1000, 3),
             peak_mib=round(spent.own.peak_mib, 1),
             server_cpu_ms_per_pod=round(spent.server_cpu / bound * 1000, 3),
+            writes_per_pod=round((await scene.server.writes() - scene.writes) / bound, 2),
             events=events,
             events_after_s=round(events_at - last, 1),
             foreign_cpu=spent.foreign,
@@ -168,6 +175,8 @@ class _Scene:
         self.server = server
         self.observer = observer
         self.started = 0.0
+        #: The number of writes that the server had answered at the start.
+        self.writes = 0
         self._contender: Process | None = None
         self._busy = 0.0
         self._server_cpu = 0.0
@@ -196,8 +205,8 @@ class _Scene:
 
 
 @asynccontextmanager
-async def _scene(state: Path, fill: Fill | None = None) -> AsyncIterator[_Scene]:
-    with ControlPlane(unlimited=True, state=state) as plane:
+async def _scene(state: Path, fill: Fill | None = None, flags: Sequence[str] = ()) -> AsyncIterator[_Scene]:
+    with ControlPlane(unlimited=True, state=state, apiserver_flags=flags) as plane:
         async with connected(plane) as server:
             # The pods are created here and not in the state, because a server that has just started has small watch
             # buffers, which grow with the number of changes.

@@ -13,7 +13,7 @@ import signal
 from collections import Counter, defaultdict
 from collections.abc import Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -37,6 +37,7 @@ from mooring.live.claim_writer import ApiClaimWriter
 from mooring.plugins.dynamic_resources.extended_resources import requests_and_mappings, special_claim
 
 _replace = msgspec.structs.replace
+T = TypeVar("T")
 
 
 async def bind_all(kubeconfig: str, *, connections: int, events: bool) -> int:
@@ -152,13 +153,13 @@ async def _bind_and_stay(work: Coroutine[Any, Any, int]) -> None:
     await stopped.wait()
 
 
-def _run(main: Coroutine[Any, Any, None]) -> None:
+def run_fast(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine, with uvloop if it is installed."""
     try:
         import uvloop
     except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
+        return asyncio.run(main)
+    return uvloop.run(main)
 
 
 @click.command()
@@ -167,7 +168,7 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
 @click.option("--events", is_flag=True, help="Also send an event for each bind.")
 def main(kubeconfig: str, connections: int, events: bool) -> None:
     """Bind all pending pods to the nodes in turn."""
-    _run(_bind_and_stay(bind_all(kubeconfig, connections=connections, events=events)))
+    run_fast(_bind_and_stay(bind_all(kubeconfig, connections=connections, events=events)))
 
 
 if __name__ == "__main__":

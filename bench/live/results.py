@@ -27,6 +27,8 @@ class Rate(msgspec.Struct, kw_only=True):
     peak_mib: float
     #: The usage of the API server and etcd in the same time.
     server_cpu_ms_per_pod: float
+    #: The writes that the API server answered.
+    writes_per_pod: float
     events: int
     #: The time from the last bind to the last event.
     events_after_s: float
@@ -103,7 +105,7 @@ def table(results: Results) -> str:
 _RATE_HEADINGS = (
     "workload", "scheduler", "bound", "binds/s", "x kube", "x null", "CPU ms/pod", "x kube CPU", "bind ms/pod",
     "x kube bind", "peak MiB", "x kube mem", "start CPU s", "first bind s", "events", "after s", "server ms/pod",
-    "other CPU",
+    "writes/pod", "other CPU",
 )  # fmt: skip
 _STARTUP_HEADINGS = ("start-up", "nodes", "running pods", "first bind s", "CPU s", "peak MiB", "other CPU")
 _LATENCY_HEADINGS = ("single pod", "nodes", "pods", "p50 ms", "p99 ms", "other CPU")
@@ -128,6 +130,7 @@ def _rate_row(each: Rate) -> list[str]:
         f"{each.events:,}",
         f"{each.events_after_s:.1f}",
         f"{each.server_cpu_ms_per_pod:.2f}",
+        f"{each.writes_per_pod:.2f}",
         f"{each.foreign_cpu:.0%}",
     ]
 

@@ -16,6 +16,8 @@ from tests.e2e.controlplane import ControlPlane
 _CONNECTIONS: Final = 32
 _JSON: Final = {"Content-Type": "application/json"}
 _STRATEGIC: Final = {"Content-Type": "application/strategic-merge-patch+json"}
+#: The verbs of writes in the metrics of the API server.
+_WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 T = TypeVar("T")
 
 
@@ -77,10 +79,22 @@ class Server:
         page = await self.get(f"{path}?limit=1")
         return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
+    async def writes(self) -> int:
+        """Return how many writes the server has answered, those of leases excluded."""
+        async with self.session.get("/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+        counted = (line for line in lines if line.startswith("apiserver_request_total{"))
+        return sum(int(float(line.rpartition(" ")[2])) for line in counted if _is_write(line))
+
     async def version(self, path: str) -> str:
         """Return the current resource version of a collection."""
         page = await self.get(f"{path}?limit=1")
         return str(page["metadata"]["resourceVersion"])
+
+
+def _is_write(line: str) -> bool:
+    """Return whether a line of apiserver_request_total counts writes of objects that schedulers write."""
+    return any(f'verb="{verb}"' in line for verb in _WRITES) and 'resource="leases"' not in line
 
 
 @asynccontextmanager

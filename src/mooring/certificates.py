@@ -29,25 +29,51 @@ class Certificate(NamedTuple):
     key: str
 
 
+class Authority(NamedTuple):
+    """A CA: its certificate and its key, each as PEM."""
+
+    certificate: str
+    key: str
+
+
 def make_certificate(
     names: Sequence[str] = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
     addresses: Sequence[str] = ("127.0.0.1",),
     *,
     subject: str = "kube-apiserver",
-    days: int = 3650,
+    days: float = 3650,
 ) -> Certificate:
     """Create a certificate for a server with these names and addresses, signed by a new CA."""
+    return sign_certificate(make_authority(days=days), names, addresses, subject=subject, days=days)
+
+
+def make_authority(*, days: float = 3650) -> Authority:
+    """Create a CA."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    ca_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca = (
-        _builder("mooring-ca", ca_key.public_key(), days)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder("mooring-ca", key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_key_usage(key_cert_sign=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
+    return Authority(_signed(builder, key), _key_text(key))
+
+
+def sign_certificate(
+    authority: Authority, names: Sequence[str], addresses: Sequence[str] = (), *, subject: str, days: float
+) -> Certificate:
+    """Create a certificate for a server, signed by a CA. Raises ValueError or TypeError for an invalid key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    ca_key = load_pem_private_key(authority.key.encode(), password=None)
+    if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
+        raise TypeError("the key of the CA is not an elliptic curve key")
+    server_key = ec.generate_private_key(ec.SECP256R1())
     alternatives = [
         *(x509.DNSName(each) for each in names),
         *(x509.IPAddress(ipaddress.ip_address(each)) for each in addresses),
@@ -60,8 +86,51 @@ def make_certificate(
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
     )
-    key = server_key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-    return Certificate(_signed(ca, ca_key), _signed(server, ca_key), key.decode())
+    return Certificate(authority.certificate, _signed(server, ca_key), _key_text(server_key))
+
+
+def seconds_left(data: bytes) -> float:
+    """Return how long the first certificate of a PEM bundle is still valid; 0 if it is not, or there is none."""
+    from cryptography import x509
+
+    for block in certificate_blocks(data)[:1]:
+        try:
+            end = x509.load_pem_x509_certificate(block).not_valid_after_utc
+        except ValueError:
+            return 0.0
+        return max((end - datetime.datetime.now(datetime.UTC)).total_seconds(), 0.0)
+    return 0.0
+
+
+def certificate_names(data: bytes) -> frozenset[str]:
+    """Return the DNS names and addresses of the first certificate of a PEM bundle."""
+    from cryptography import x509
+
+    for block in certificate_blocks(data)[:1]:
+        try:
+            extensions = x509.load_pem_x509_certificate(block).extensions
+            names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (ValueError, x509.ExtensionNotFound):
+            return frozenset()
+        addresses = names.get_values_for_type(x509.IPAddress)
+        return frozenset((*names.get_values_for_type(x509.DNSName), *map(str, addresses)))
+    return frozenset()
+
+
+def is_signed_by(certificate: bytes, authority: bytes) -> bool:
+    """Report whether the first certificate of a PEM bundle is signed by the first one of another."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    blocks = (certificate_blocks(certificate)[:1], certificate_blocks(authority)[:1])
+    if not all(blocks):
+        return False
+    try:
+        one, other = (x509.load_pem_x509_certificate(block[0]) for block in blocks)
+        one.verify_directly_issued_by(other)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def certificate_blocks(data: bytes) -> list[bytes]:
@@ -115,7 +184,7 @@ def is_key_pair(certificate: bytes, key: bytes) -> bool:
         return False
 
 
-def _builder(subject: str, key: "ec.EllipticCurvePublicKey", days: int) -> "x509.CertificateBuilder":
+def _builder(subject: str, key: "ec.EllipticCurvePublicKey", days: float) -> "x509.CertificateBuilder":
     from cryptography import x509
 
     since = datetime.datetime.now(datetime.UTC) - _CLOCK_SKEW
@@ -144,3 +213,9 @@ def _signed(builder: "x509.CertificateBuilder", key: "ec.EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return builder.sign(key, SHA256()).public_bytes(Encoding.PEM).decode()
+
+
+def _key_text(key: "ec.EllipticCurvePrivateKey") -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()

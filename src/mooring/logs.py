@@ -9,6 +9,7 @@ Hand-written because structured logging libraries have their own global configur
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -30,7 +31,7 @@ _ROOT = logging.getLogger("mooring")
 QUIET_SERVER = logging.getLogger("mooring.malformed_requests")
 QUIET_SERVER.setLevel(logging.CRITICAL)
 _verbosity = 0
-_handler: logging.Handler | None = None
+_handler: _Handler | None = None
 #: The second of the last timestamp and its text, because many lines share a second.
 _second = (-1, "")
 
@@ -82,10 +83,14 @@ class Logger:
             self._log(logging.ERROR, text, fields, with_traceback=True)
 
     def _log(self, level: int, text: str, fields: Mapping[str, object], *, with_traceback: bool = False) -> None:
+        logger = self._logger
+        # A LogRecord takes longer than the line, and no other handler would see it.
+        direct = not with_traceback and _handler is not None and _is_only_handler(_handler, logger)
+        if direct and _handler is not None and _handler.write(level, text, fields):
+            return
         # Logger.log() takes half as long again, because it searches for the caller.
         caller = sys._getframe(2)
         code, error = caller.f_code, sys.exc_info() if with_traceback else None
-        logger = self._logger
         record = logger.makeRecord(
             logger.name, level, code.co_filename, caller.f_lineno, Event(text, fields), (), error, code.co_name
         )
@@ -105,7 +110,7 @@ def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = Non
     """
     level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO if verbosity > 0 else logging.WARNING
     handler = _Handler(stream)
-    handler.setFormatter(JsonFormatter() if as_json else KlogFormatter())
+    handler.formatter = JsonFormatter() if as_json else KlogFormatter()
     before = _install(verbosity, level, handler)
 
     def undo() -> None:
@@ -119,7 +124,7 @@ def reset_logs() -> None:
     _install(0, logging.NOTSET, None)
 
 
-def _install(verbosity: int, level: int, handler: logging.Handler | None) -> tuple[int, int, logging.Handler | None]:
+def _install(verbosity: int, level: int, handler: _Handler | None) -> tuple[int, int, _Handler | None]:
     """Install a handler in place of the current one. Return the previous settings."""
     global _verbosity, _handler
     before = (_verbosity, _ROOT.level, _handler)
@@ -130,6 +135,21 @@ def _install(verbosity: int, level: int, handler: logging.Handler | None) -> tup
     if handler is not None:
         logging.getLogger().addHandler(handler)
     return before
+
+
+def _is_only_handler(handler: _Handler, logger: logging.Logger) -> bool:
+    """Return whether a handler gets every record of a logger and no other handler or filter does."""
+    found: logging.Logger | None = logger
+    while found is not None:
+        if found.filters or (not found.propagate and found.parent is not None):
+            return False
+        for each in found.handlers:
+            if each is not handler and type(each) is not logging.NullHandler:  # the package installs a NullHandler
+                return False
+        if found.parent is None and handler not in found.handlers:
+            return False
+        found = found.parent
+    return not handler.filters
 
 
 def log_settings() -> dict[str, int | bool] | None:
@@ -151,6 +171,20 @@ class _Handler(logging.StreamHandler[TextIO]):
         super().__init__(stream)
         self._given = stream
 
+    def write(self, level: int, text: str, fields: Mapping[str, object]) -> bool:
+        """Write an event as one line. Return False if that fails, so that the caller can report it with a record."""
+        formatter = self.formatter
+        assert isinstance(formatter, KlogFormatter | JsonFormatter)
+        try:
+            line = formatter.line(level, text, fields) + "\n"
+            stream = sys.stderr if self._given is None else self._given
+            with self.lock or contextlib.nullcontext():
+                stream.write(line)
+                stream.flush()
+        except Exception:
+            return False
+        return True
+
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record as one line."""
         if self._given is None:
@@ -163,9 +197,12 @@ class KlogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        text, fields = _content(self, record)
-        letter = _LETTERS.get(record.levelno, "I")
-        return f"{letter}{_stamp()} {os.getpid():>7}] {_quoted(text)}{_pairs(fields)}"
+        return self.line(record.levelno, *_content(self, record))
+
+    @staticmethod
+    def line(level: int, text: str, fields: Mapping[str, object]) -> str:
+        """Return the line of an event."""
+        return f"{_LETTERS.get(level, 'I')}{_stamp()} {os.getpid():>7}] {_quoted(_limited(text))}{_pairs(fields)}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -173,11 +210,15 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        text, fields = _content(self, record)
-        head: dict[str, object] = {"ts": time_ns() / 1e6, "level": record.levelname.lower(), "msg": text}
-        if "error" in fields:
-            head["err"] = fields["error"]
-        head.update((key, value) for key, value in fields.items() if key != "error")
+        return self.line(record.levelno, *_content(self, record))
+
+    @staticmethod
+    def line(level: int, text: str, fields: Mapping[str, object]) -> str:
+        """Return the line of an event."""
+        name = logging.getLevelName(level).lower()
+        head: dict[str, object] = {"ts": time_ns() / 1e6, "level": name, "msg": _limited(text)}
+        for key, value in fields.items():
+            head["err" if key == "error" else key] = _limited(value) if isinstance(value, str) else value
         return msgspec.json.encode(head, enc_hook=str).decode()
 
 
@@ -187,7 +228,7 @@ def _content(formatter: logging.Formatter, record: logging.LogRecord) -> tuple[s
     text, fields = (event.text, event.fields) if isinstance(event, Event) else (record.getMessage(), {})
     if record.exc_info:
         fields = {**fields, "exception": formatter.formatException(record.exc_info)}
-    return _limited(text), {key: _limited(value) if isinstance(value, str) else value for key, value in fields.items()}
+    return text, fields
 
 
 def _limited(text: str) -> str:
@@ -198,9 +239,15 @@ def _limited(text: str) -> str:
 
 
 def _pairs(fields: Mapping[str, object]) -> str:
-    return "".join(
-        [f" {key}={_quoted(value) if key != 'traceback' else _block(value)}" for key, value in fields.items()]
-    )
+    return "".join([f" {key}={_klog_value(key, value)}" for key, value in fields.items()])
+
+
+def _klog_value(key: str, value: object) -> str:
+    if type(value) is int:
+        return str(value)
+    if isinstance(value, str):
+        value = _limited(value)
+    return _quoted(value) if key != "traceback" else _block(value)
 
 
 def _block(value: object) -> str:
@@ -220,8 +267,9 @@ def _quoted(value: object) -> str:
     if isinstance(value, (int, float)):
         return str(value)
     text = str(value)
-    if not text.isprintable() or '"' in text or "\\" in text:
-        text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     if not text.isprintable():  # such as escape sequences of a terminal
         text = "".join([char if char.isprintable() else repr(char)[1:-1] for char in text])
     return f'"{text}"'

@@ -22,16 +22,21 @@ from mooring.batch.task import TaskInfo
 from mooring.framework.handle import Handle
 from mooring.scheduler.cache import Cache
 from mooring.testing import make_pod
-from tests.batch.cases import conf, gang, group, node, pod, queue
+from tests.batch.cases import conf, gang, group, hyper_node, node, pod, queue, running
 
 
 class World:
     """A cache as the engine has it, and sessions on it."""
 
-    def __init__(self, *objects: Any, actions: str = "enqueue, allocate, backfill") -> None:
+    def __init__(
+        self,
+        *objects: Any,
+        actions: str = "enqueue, allocate, backfill",
+        node_selector: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         self.cache = Cache()
         handle = Handle(table=self.cache.table, objects=self.cache.objects, rng=random.Random(0))
-        self.cluster = BatchCluster(handle)
+        self.cluster = BatchCluster(handle, node_selector=node_selector)
         self.conf = read_conf(conf(actions=actions), actions=ACTIONS, plugins=PLUGINS)
         self.put(queue("root"), queue("default"), *objects)
 
@@ -105,6 +110,65 @@ def test_a_session_counts_the_pods_that_the_engine_has_assumed() -> None:
     world.put(single("p", "4"))
     world.cache.assume(single("p", "4"), "a")
     assert world.session().bindings == []
+
+
+def placed(session: Session) -> dict[str, str]:
+    return {task.name: task.node_name for task in session.bindings}
+
+
+_POOLS = (("pool", "batch"), ("pool", "train"))
+
+
+def pools() -> list[Any]:
+    labels = {"a": {"pool": "web"}, "b": {"pool": "batch"}, "c": {"other": "batch"}, "d": {"pool": "train"}}
+    return [node(name, "4", labels=own) for name, own in labels.items()]
+
+
+def test_sessions_use_the_nodes_that_have_one_of_the_selected_labels() -> None:
+    world = World(*pools(), gang("g", 4, 1, cpu="4"), node_selector=_POOLS)
+    session = world.session()
+    assert set(placed(session).values()) == {"b", "d"}
+    assert (sorted(session.nodes), session.total.cpu) == (["b", "d"], 8000)
+    assert len(World(*pools(), gang("g", 4, 1, cpu="4")).session().bindings) == 4
+
+
+def test_pods_without_requests_stay_off_other_nodes_also_if_scores_are_cached() -> None:
+    others = [node(f"other-{number}", "64") for number in range(100)]
+    for cpu in ("", "1"):
+        world = World(*others, *pools(), gang("g", 6, cpu=cpu), node_selector=_POOLS)
+        found = placed(world.session())
+        assert (len(found), set(found.values()) <= {"b", "d"}) == (6, True)
+
+
+def test_a_label_that_is_added_or_removed_counts_in_the_next_session() -> None:
+    world = World(*pools(), gang("g", 1, cpu="4"), node_selector=_POOLS[:1])
+    assert placed(world.session()) == {"g-task-0": "b"}
+    world.put(node("b", "4"), node("c", "4", labels={"pool": "batch"}))
+    assert placed(world.session()) == {"g-task-0": "c"}
+    world.put(node("c", "4"))
+    session = world.session()
+    assert (session.bindings, session.total.cpu) == ([], 0)
+
+
+def test_nobody_is_evicted_from_a_node_that_is_not_selected() -> None:
+    importance = {
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10
+    }  # fmt: skip
+    gangs = [importance, running("low", ["a"] * 4), gang("high", 1, priorityClassName="high")]
+    for selector, count in (((("pool", "web"),), 1), (_POOLS, 0)):
+        world = World(*pools(), *gangs, actions="enqueue, allocate, preempt", node_selector=selector)
+        for place in "bd":
+            world.cache.assume(single(place, "4"), place)
+        assert len(world.session().evictions) == count, selector
+
+
+def test_domains_of_the_network_contain_only_selected_nodes() -> None:
+    racks = [hyper_node("rack", 1, nodes=["a", "b"]), hyper_node("other", 1, nodes=["c", "d"])]
+    world = World(*pools(), *racks, gang("g", 2, cpu="1"), node_selector=_POOLS)
+    session = world.session()
+    names = {each.name: [session.node_list[row].name for row in each.rows] for each in session.hyper_nodes.domains}
+    assert (names["rack"], names["other"]) == (["b"], ["d"])
+    assert set(placed(session).values()) <= {"b", "d"}
 
 
 def test_a_session_uses_the_room_of_an_assumption_that_was_undone() -> None:

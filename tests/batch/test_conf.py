@@ -59,8 +59,8 @@ def test_the_two_spellings_of_flags(key: str, both: bool, enabled: bool, warning
         ),
         ('actions: "allocate"\ntiers:\n- plugins:\n  - name: gangg', 'there is no plugin "gangg"'),
         (
-            'actions: "allocate"\ntiers:\n- plugins:\n  - name: numa-aware',
-            'the plugin "numa-aware" is not supported yet',
+            'actions: "allocate"\ntiers:\n- plugins:\n  - name: rescheduling',
+            'the plugin "rescheduling" is not supported yet',
         ),
         (
             'actions: "allocate"\nconfigurations:\n- {name: allocat}',

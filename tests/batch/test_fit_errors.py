@@ -36,6 +36,13 @@ def test_the_message_counts_reasons(stages: list[Everywhere], text: str) -> None
     assert FitErrors(stages).text() == text
 
 
+def test_groups_have_the_rows_of_each_verdict_from_the_first_stage_that_rejected_them() -> None:
+    errors = FitErrors([stage([2, 3], CPU), stage([0, 2], TAINT, NEVER), stage([0], CPU)])
+    found = [([status.message for status in verdict], rows.tolist()) for verdict, rows in errors.groups()]
+    assert found == [(["Insufficient cpu"], [2, 3]), (["taint", "never"], [0])]
+    assert {row: verdict for verdict, rows in errors.groups() for row in rows.tolist()} == dict(errors.verdicts())
+
+
 def test_a_message_replaces_the_count_of_nodes() -> None:
     assert FitErrors(message="skipped").text() == "skipped"
     assert FitErrors([stage([0], CPU)], "why").text() == "why: 1 Insufficient cpu."

@@ -159,3 +159,18 @@ def test_errors_before_the_search() -> None:
     assert pre_predicate(session, tasks_of(session)["g-task-0"]) == "not ready"
     assert nowhere(session, "bad").text() == "0/3 nodes are unavailable: 3 bad."
     assert nowhere(session, "bad").unresolvable() is None
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+@pytest.mark.parametrize("mode", ["allocate", "backfill"])
+def test_groups_are_the_verdicts_by_row(mode: Any, by_row: bool) -> None:
+    session = world(*(node(f"n{row}", str(1 + row % 3), memory=("1Gi", "8Gi")[row % 2]) for row in range(12)))
+    by_code = Verdicts.of([Status.unschedulable(f"code {row % 2}") if row % 4 else None for row in range(15)])
+    if by_row:
+        session.add_predicate(lambda _task, each: f"no {each.name}" if each.row < 9 else None)
+    else:
+        session.add_predicate(lambda _task, _nodes: by_code, columns=True)
+    errors = find_nodes(session, tasks_of(session)["g-task-0"], mode, ErrorCache(enabled=False)).errors
+    expanded = {row: verdict for verdict, rows in errors.groups() for row in rows.tolist()}
+    assert expanded == dict(errors.verdicts())
+    assert len(expanded) >= 9

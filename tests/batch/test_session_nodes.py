@@ -62,3 +62,13 @@ def test_columns_follow_the_chosen_rows() -> None:
     second = SessionNodes(session, np.array([1]))
     assert (second.names, second.used("cpu").tolist(), len(second)) == (["b"], [3000], 1)
     assert nodes.allocatable("no/such").tolist() == [0, 0]
+
+
+def test_nodes_are_created_once_and_found_by_row_and_by_name() -> None:
+    session = session_with(node("b", cpu="4"), node("a", cpu="4"))
+    nodes = session.node_list
+    assert [each.name for each in nodes] == ["a", "b"] == list(session.nodes)
+    assert nodes[1] is nodes[-1] is nodes[:][1] is session.nodes["b"]
+    assert (len(nodes), len(session.nodes), "c" in session.nodes, session.nodes.get("c")) == (2, 2, False, None)
+    with pytest.raises(IndexError):
+        _ = nodes[2]

@@ -45,6 +45,11 @@ CASES: dict[str, tuple[list[Object], str]] = {
         changed(gang("g", 2), **{"volcano.sh/vgpu-mode": "mig"}),
         "the annotation volcano.sh/vgpu-mode needs the plugin deviceshare",
     ),
+    "NPU memory": (
+        requesting("huawei.com/Ascend310P-memory"),
+        "huawei.com/Ascend310P-memory needs the plugin deviceshare with the argument deviceshare.AscendHAMiVNPUEnable",
+    ),
+    "NPU cores": (requesting("huawei.com/npu-core"), "the resource huawei.com/npu-core needs MindCluster's vNPUs"),
     "native group": (
         [group("g", 1), pod("g-task-0", "g", schedulingGroup={"podGroupName": "native"})],
         "pod g-task-0: spec.schedulingGroup is set",
@@ -88,6 +93,30 @@ def test_a_topology_that_cannot_be_found_is_reported(topology: Any, hyper_nodes:
     assert text in session.jobs["default/g"].held
 
 
+@pytest.mark.parametrize(
+    ("objects", "text"),
+    [
+        (requesting("volcano.sh/vgpu-number"), ""),
+        (requesting("huawei.com/Ascend310P"), ""),
+        (requesting("huawei.com/Ascend310P-memory"), ""),
+        (requesting("huawei.com/Ascend910A-memory"), "Ascend910A-memory is not the memory of a type of NPU in the"),
+        (requesting("huawei.com/Ascend910A"), ""),
+        (requesting("volcano.sh/vgpu-memory-percentage"), "is not a resource of vGPUs in the ConfigMap volcano-vgpu-"),
+        (requesting("volcano.sh/gpu-number"), "needs the plugin deviceshare with the argument deviceshare.GPUNumber"),
+        (changed(requesting("volcano.sh/vgpu-number"), **{"nvidia.com/use-gpuuuid": "x"}), "nvidia.com/use-gpuuuid is"),
+        (changed(requesting("huawei.com/Ascend310P"), **{"hami.io/no-use-Ascend310P-uuid": "x"}), "by their uuid"),
+        (changed(gang("g", 1), **{"nvidia.com/use-gpuuuid": "x"}), ""),
+    ],
+)
+def test_devices_that_the_plugin_does_not_assign(objects: list[Object], text: str) -> None:
+    arguments = "{deviceshare.VGPUEnable: true, deviceshare.AscendHAMiVNPUEnable: true}"
+    given = conf(("gang",), ("predicates", "deviceshare"), deviceshare=arguments)
+    _, session, _ = opened(given, node("a"), objects)
+    held = session.jobs["default/g"].held
+    assert text in held
+    assert bool(held) is bool(text)
+
+
 def test_what_is_only_preferred_is_reported_and_not_held() -> None:
     session, _ = run(gang("g", 2, networkTopology={"mode": "soft"}))
     assert len(session.bindings) == 2
@@ -108,3 +137,20 @@ def test_a_group_whose_queue_does_not_exist_is_reported() -> None:
         ("g", 'queue "nowhere" does not exist', "QueueNotFound")
     ]
     assert [task.name for task in session.bindings] == ["ok-task-0"]
+
+
+@pytest.mark.parametrize(("policy", "plugin", "reported"), [
+    ("restricted", "drf", True),
+    ("restricted", "numa-aware", False),
+    ("none", "drf", False),
+])  # fmt: skip
+def test_a_numa_policy_without_the_plugin_is_reported(policy: str, plugin: str, reported: bool) -> None:
+    objects = gang("g", 1)
+    made = objects[1]
+    made["metadata"]["annotations"]["volcano.sh/numa-topology-policy"] = policy
+    made["spec"]["containers"][0]["resources"] = {key: {"cpu": "9", "memory": "1Gi"} for key in ("requests", "limits")}
+    _, session, plugins = opened(conf(("gang",), ("predicates", plugin)), node("a"), objects)
+    close_session(session, [(each, None) for each in plugins])
+    found = [text for _, reason, text in session.job_warnings if reason == "NotSupported"]
+    assert [text for text in found if "needs the plugin numa-aware" in text] == found
+    assert bool(found) == reported

@@ -8,11 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.live import objects
+from bench.live import calls, objects
 from bench.live.measure import quantile
 from bench.live.observer import Observer, WatchError
 from bench.live.results import Latency, Rate, Results, Startup, compare, table
 from bench.live.usage import busy_seconds, usage
+from mooring.api.codec import encode_json
+from mooring.api.protobuf.decode import decode_object
 
 
 def line(kind: str, name: str, version: int = 1) -> bytes:
@@ -105,7 +107,7 @@ def rate(scheduler: str, *, workload: str = "basic", binds_per_s: float = 200, b
     return Rate(
         workload=workload, scheduler=scheduler, nodes=10, pods=100, bound=bound, binds_per_s=binds_per_s,
         first_bind_s=1, cpu_ms_per_pod=4, start_cpu_s=0.1, bind_cpu_ms_per_pod=3, peak_mib=100,
-        server_cpu_ms_per_pod=5, events=100, events_after_s=0.5, foreign_cpu=0.25,
+        server_cpu_ms_per_pod=5, writes_per_pod=4, events=100, events_after_s=0.5, foreign_cpu=0.25,
     )  # fmt: skip
 
 
@@ -167,3 +169,13 @@ def test_table_shows_every_measurement() -> None:
 )
 def test_quantiles(values: list[float], share: float, expected: float) -> None:
     assert quantile(values, share) == expected
+
+
+def test_the_measured_events_are_the_same_in_json_and_protobuf() -> None:
+    assert decode_object(calls.event_protobuf(3)) == msgspec.json.decode(encode_json(calls.event(3)))
+
+
+def test_every_measured_request_names_its_pod() -> None:
+    for make in calls.TYPES.values():
+        request = make(12_345)
+        assert b"pod-12345" in request.body or "pod-12345" in request.path

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from mooring.cel.attribute_values import AttributeValue, Version
 from mooring.cel.devices import (
-    AttributeValue,
     CelDevice,
     CompileError,
     EvaluationError,
     EvaluationInterrupted,
-    Version,
     compile_selector,
 )
 
@@ -58,6 +57,7 @@ def test_a_device_matches_at_a_cost(expression: str, cost: int) -> None:
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
         ('semver("x.y").major() == 1', "No Major.Minor.Patch elements found"),
+        ('semver("é", true).major() == 1', 'Invalid character(s) found in major number "0é"'),
         ('1 / (device.attributes["gpu.example.com"].index - 1) == 0', "division by zero"),
         ("lists.range(1000000).size() > 0", "operation cancelled: actual cost limit exceeded"),
     ],

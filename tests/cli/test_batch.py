@@ -51,7 +51,7 @@ def test_even_a_fault_of_ours_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> No
     assert answers == [{"id": "good", "error": "no answer: KeyError: 'oops'"}] * 2
 
 
-@pytest.mark.parametrize("name", ["numa-aware", "deviceshare", "rescheduling", "network-topology-aware"])
+@pytest.mark.parametrize("name", ["numa-aware", "rescheduling", "network-topology-aware"])
 def test_plugins_that_come_later_are_left_out(name: str) -> None:
     text = conf(("gang", name), ("predicates", "nodeorder"))
     done, (answer,) = evaluate({**GOOD, "conf": text})

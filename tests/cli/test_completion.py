@@ -30,7 +30,7 @@ CASES = {
     "mooring queue list --cont": ["--context"],
     "mooring job list -o w": ["wide"],
     "mooring run --kubec": ["--kubeconfig"],
-    "mooring up --nod": ["--nodes"],
+    "mooring up --nodes": ["--nodes"],
     "mooring up --plugins": ["--plugins-dir"],
     "mooring completion z": ["zsh"],
 }

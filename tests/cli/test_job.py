@@ -57,3 +57,28 @@ async def test_jobs_and_queues_are_created_and_deleted(tmp_path: Path) -> None:
         assert await output(world, "queue", "delete", "research") == "queue research: deleted"
         assert "there is no queue research" in (await mooring(world, "queue", "delete", "research")).output
         assert "the default queue cannot be deleted" in (await mooring(world, "queue", "delete", "default")).output
+
+
+async def test_the_options_of_vcctl_are_accepted(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(MANIFEST)
+    async with a_world(tmp_path, nodes=0) as world:
+        assert await output(world, "queue", "create", "-n", "research") == "queue research: created"
+        assert "the weight is 7" in await output(world, "queue", "operate", "-n", "research", "-a", "update", "-w", "7")
+        assert (await world.get(f"{QUEUES}/research"))["spec"]["weight"] == 7
+        for action, requested in (("close", "CloseQueue requested"), ("open", "OpenQueue requested")):
+            assert requested in await output(world, "queue", "operate", "--name", "research", "--action", action)
+        assert await output(world, "job", "run", "--name", "first", "-n", "default") == "job default/first: created"
+        run = ("job", "run", "--filename", str(tmp_path / "job.yaml"))
+        assert await output(world, *run) == "job default/second: created"
+        assert await output(world, "job", "delete", "-N", "first") == "job default/first: deleted"
+        assert await output(world, "queue", "delete", "--name", "research") == "queue research: deleted"
+        for wrong, message in (
+            (("job", "delete"), "Give one name"),
+            (("job", "delete", "a", "--name", "b"), "Give one name"),
+            (("job", "run"), "Give a name or --filename"),
+            (("job", "run", "a", "-f", "b.yaml"), "Give a name or --filename"),
+            (("queue", "operate", "a", "-a", "update"), "--weight belongs to"),
+            (("queue", "operate", "a", "-a", "close", "-w", "2"), "--weight belongs to"),
+            (("queue", "operate", "a", "-a", "update", "-w", "2"), "there is no queue a"),
+        ):
+            assert message in (await mooring(world, *wrong)).output

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from mooring.api import ObjectMeta
 from mooring.api.volcano import Queue, QueueSpec
-from mooring.api.volcano_jobs import VolcanoJob, VolcanoJobSpec
+from mooring.api.volcano_jobs import TaskSpec, VolcanoJob, VolcanoJobSpec
 from mooring.cli.cluster_process import ChildCluster
 from mooring.cli.main import main
 from mooring.cli.object_list import ChangePrinter, Item, ObjectList
@@ -96,19 +96,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 async def _create(client: Client) -> None:
-    for name, parent in (("default", "root"), (QUEUE, "root"), (f"{QUEUE}-nightly", QUEUE)):
-        await client.create(Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent=parent)))
+    for name in ("default", QUEUE):
+        await client.create(Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent="root")))
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
     for namespace in ("default", "research"):
         if namespace != "default":
             document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             await client.send("POST", "/api/v1/namespaces", document)
         job = VolcanoJob(
             metadata=ObjectMeta(name=JOB, namespace=namespace),
-            spec=VolcanoJobSpec(queue=QUEUE, min_available=1),
+            spec=VolcanoJobSpec(
+                queue=QUEUE, min_available=1, tasks=(TaskSpec(name="t", replicas=1, template=template),)
+            ),
         )
         await client.create(job)
         status = {"state": {"phase": "Pending", "message": MESSAGE}, "pending": 128}
         await client.patch(VolcanoJob, JOB, {"status": status}, namespace=namespace, subresource="status")
+    # Last, because jobs cannot be submitted to a queue with child queues.
+    await client.create(Queue(metadata=ObjectMeta(name=f"{QUEUE}-nightly"), spec=QueueSpec(parent=QUEUE)))
 
 
 def mooring(world: World, *arguments: str, kubeconfig: str = "cluster", **env: str) -> Result:

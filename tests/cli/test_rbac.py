@@ -105,6 +105,14 @@ def test_names_are_the_users_choice(tmp_path: Path) -> None:
     assert found[-1]["rules"][0]["nonResourceURLs"][:2] == ["/configz", "/decisions"]
 
 
+def test_annotations_and_what_if_need_their_flags() -> None:
+    assert not any(entry[:2] == ("pods", "patch") for entry in allowed(rbac()))
+    assert any(entry[:2] == ("pods", "patch") for entry in allowed(rbac("--annotations")))
+    role = rbac("--what-if")[-1]
+    assert role["metadata"] == {"name": "mooring-what-if"}
+    assert role["rules"] == [{"nonResourceURLs": ["/what-if", "/what-if/*"], "verbs": ["get", "post", "delete"]}]
+
+
 def test_json_is_one_list() -> None:
     done = CliRunner().invoke(main, ["rbac", "-o", "json"])
     assert json.loads(done.output)["kind"] == "List"
@@ -141,3 +149,11 @@ def test_batch_sessions_need_volcanos_resources(tmp_path: Path) -> None:
         ("podgroups/status.scheduling.volcano.sh", "patch", ""),
         ("pods", "delete", ""),
     } <= found
+
+
+def test_admission_of_the_controller_writes_its_configurations_and_its_certificate() -> None:
+    without, with_it = rbac("--controller"), rbac("--controller", "--admission")
+    kind = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+    assert (kind, "patch", "mooring-admission") in allowed(with_it) - allowed(without)
+    roles = allowed(with_it, "Role") - allowed(without, "Role")
+    assert ("secrets", "update", "mooring-controller-certificate") in roles

@@ -15,12 +15,21 @@ import pytest
 import yaml
 
 from mooring.cli.cluster_process import ChildCluster
-from mooring.cli.flags.scheduler_settings import batch_settings, plain_endpoints, with_sessions
+from mooring.cli.flags.scheduler_settings import (
+    VOLCANO_GATES,
+    batch_settings,
+    gate_notes,
+    gated_release,
+    node_selector_notes,
+    plain_endpoints,
+    with_sessions,
+)
 from mooring.cli.run import run
 from mooring.cluster.kubeconfig import kubeconfig_text
 from mooring.config import default_config
 from mooring.live.batch.batch_settings import session_actions, session_plugins
 from mooring.loading import Requested, find_plugins
+from mooring.releases import NEWEST
 from tests.cli.test_run import mooring
 from tests.e2e.controlplane import free_port
 from tests.live.volcano_crds import POD_GROUP, QUEUE
@@ -54,6 +63,36 @@ def test_there_are_sessions_where_a_flag_asks_for_them() -> None:
     assert found is not None
     assert (found.scheduler_conf, found.scheduler_names) == (Path("x.conf"), ("a", "b"))
     assert (found.schedule_period, found.default_queue) == (0.2, "q")
+
+
+def test_the_node_selector_is_read_as_in_vc_scheduler() -> None:
+    flags = given(
+        "--scheduler-conf=x", "--node-selector=pool:batch, role : train", "--node-selector=a:b:c",
+        "--node-selector=bare,end:",
+    )  # fmt: skip
+    found = batch_settings(flags)
+    assert found is not None
+    assert found.node_selector == (("pool", "batch"), ("role", "train"), ("a", "b:c"))
+    assert node_selector_notes(flags) == ["--node-selector: ignored, because they are not key:value: 'bare', 'end:'"]
+    assert node_selector_notes(given("--node-selector=a:b")) == []
+
+
+def test_feature_gates_of_volcano() -> None:
+    assert set(VOLCANO_GATES) == {
+        "WorkLoadSupport", "VolcanoJobSupport", "CronVolcanoJobSupport", "QueueCommandSync", "CSIStorage",
+        "PodDisruptionBudgetsSupport", "PriorityClass", "ResourceTopology", "SchedulingGatesQueueAdmission",
+    }  # fmt: skip
+    for name, gate in VOLCANO_GATES.items():
+        assert gate_notes(None, [(name, str(gate.value).lower())]) == []
+        other = [(name, str(not gate.value).lower())]
+        if gate.is_error:
+            with pytest.raises(click.BadParameter, match=name):
+                gate_notes(None, other)
+        else:
+            assert gate_notes(None, other) == [f"--feature-gates: {name}={other[0][1]} has no effect: {gate.text}"]
+        assert gated_release(NEWEST, other).gate_changes == NEWEST.gate_changes
+    with pytest.raises(click.BadParameter):
+        gate_notes(None, [("CSIStorage", "perhaps")])
 
 
 def test_without_a_file_there_are_only_sessions_with_a_lease_of_their_own() -> None:

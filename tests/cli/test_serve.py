@@ -19,3 +19,9 @@ def test_a_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["serve", "what-if", "--kubeconfig", str(tmp_path / "none")])
     assert found.exit_code == 1
     assert "none" in found.output
+
+
+def test_a_missing_manifest_is_an_error(tmp_path: Path) -> None:
+    found = CliRunner().invoke(main, ["serve", "what-if", "-f", str(tmp_path / "none.yaml")])
+    assert found.exit_code == 1
+    assert "none.yaml: no such file or folder" in found.output

@@ -53,6 +53,8 @@ def test_how_many_fit(cluster: str, tmp_path: Path) -> None:
     found = run("-f", cluster, "--fit", str(file))
     assert found.stdout.startswith("4 copies fit. The next copy does not fit: 0/2 nodes are available: 2 Insufficient")
     assert run("-f", cluster, "--add", str(file), "--until-full").stdout == found.stdout
+    assert run("-f", cluster, "--fit", "-f", str(file)).stdout == found.stdout
+    assert run("--add", "-f", str(file), "-f", cluster, "--until-full").stdout == found.stdout
     assert run("-f", cluster, "--fit", str(file), "--limit", "2").stdout.startswith(
         "2 copies fit. Stopped at --limit 2."
     )

@@ -13,6 +13,7 @@ SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 
 async def test_a_pod_without_owner_gets_its_own_pod_group(world: World) -> None:
     annotations = {"scheduling.volcano.sh/queue-name": "q", "volcano.sh/preemptable": "true", "other": "x"}
+    await world.queue("q")
     pod = await world.pod("p", cpu="1500m", annotations=annotations)
     async with controllers(world):
         name = await until(lambda: group_of(world, "p"))
@@ -73,6 +74,7 @@ async def test_a_namespace_annotation_sets_the_queue(world: World) -> None:
     await world.merge(
         "/api/v1/namespaces/default", {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "theirs"}}}
     )
+    await world.queue("theirs")
     await world.pod("p")
     async with controllers(world):
         name = await until(lambda: group_of(world, "p"))

@@ -136,7 +136,7 @@ def test_unknown_parts_are_named(go: Path) -> None:
 
 
 def test_only_some_tests_need_helm_and_the_operator() -> None:
-    others = ("helm", "operator")
+    others = ("helm", "operator", "vc-scheduler")
     assert [part.name for part in building.chosen()] == [part.name for part in PARTS if part.name not in others]
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import aiohttp
 
 from mooring.config import default_config
-from mooring.dashboard.read_only import ReadOnlyServer
+from mooring.dashboard.read_only import ReadOnlyServer, serve_manifests
+from mooring.dashboard.what_if_client import WhatIfClient
 from mooring.kube import load_access
 from mooring.loading import Catalog, Setup
+from mooring.simulation.snapshot import Feasible
+from mooring.simulation.sources import read as read_manifests
+from mooring.simulation.what_if_question import Question, placed_objects
 from tests.dashboard.scene import read
 from tests.live.embedded import Embedded
 
@@ -26,7 +33,29 @@ async def test_a_cluster_is_shown_without_a_scheduler(embedded: Embedded) -> Non
             assert found["reported"]
             queue = await read(client, "queue")
             assert [each["pod"] for each in queue["parts"]["active"]] == ["default/waits"]
+            assert (await read(client, "pod", name="default/waits"))["note"].startswith(
+                "No records of a running Mooring"
+            )
             assert (await read(client, "matrix", name="default/waits"))["feasible"] == found["nodes"]
     pod = embedded.cluster.store.get("pods", "default", "waits")
     assert pod is not None
     assert "nodeName" not in pod.document["spec"]
+
+
+async def test_questions_and_snapshots_about_manifests() -> None:
+    setup = Setup(default_config(), Catalog())
+    given = read_manifests(["examples/demo/cluster"])
+    objects = await asyncio.to_thread(placed_objects, given, setup)  # it runs a loop of its own
+    async with serve_manifests(given, objects, setup, token="secret") as server:
+        client = WhatIfClient(server.url, token="secret")
+        answer = await asyncio.to_thread(client.ask, Question(drain=["general-a1"]))
+        assert answer["counts"]["moved"] > 0
+        pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "small"}}
+        pod["spec"] = {"containers": [{"name": "c", "image": "x"}]}
+
+        def feasible() -> int:
+            with client.snapshot() as snapshot:
+                assert snapshot.info.pods > 0
+                return snapshot.run(Feasible(pod=pod))[0].feasible
+
+        assert await asyncio.to_thread(feasible) > 1

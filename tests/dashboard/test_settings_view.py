@@ -23,6 +23,7 @@ def test_the_defaults_differ_in_nothing() -> None:
     found = configuration_view(default_config())
     assert found["differences"] == []
     assert found["configuration"]["profiles"][0]["schedulerName"] == "default-scheduler"
+    assert "- schedulerName: default-scheduler\n" in found["text"]
 
 
 def test_differences_name_the_setting_the_value_and_the_default() -> None:

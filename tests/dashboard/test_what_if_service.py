@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import aiohttp
+import msgspec
 import pytest
 
 from mooring.api.codec import to_dict
@@ -71,3 +73,7 @@ def test_the_description_is_complete() -> None:
     assert set(found["paths"]) == {"/what-if", "/what-if/snapshots", "/what-if/snapshots/{id}"}
     schemas = found["components"]["schemas"]
     assert {"Question", "Batch", "Answers", "SnapshotInfo", "Schedule", "Rollback"} <= set(schemas)
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', msgspec.json.encode(found).decode()))
+    assert {"Question", "Schedule", "Answers"} <= named <= set(schemas)
+    for path in found["paths"].values():
+        assert all(each["responses"] for method, each in path.items() if method in ("get", "post", "delete"))

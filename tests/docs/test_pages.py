@@ -34,6 +34,7 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
         ("docs/install.md", ["networkmetrics", "mountPath: /tmp", "examples/plugins/cheapest_node\n"]),
         ("docs/migrate.md", ["schedulerName: thrifty", "BlockAllScheduler: ok"]),
         ("docs/operate.md", ["0/4 nodes are available: 4 Insufficient cpu", "NodeNumber"]),
+        ("docs/active-active.md", ["coordination.k8s.io"]),
         ("docs/security.md", ["kind: ClusterRole\n", "NodeNumber: ok (score; sha256 ", "\nrejected\n"]),
         (
             "docs/plugins/custom-resources.md",
@@ -69,13 +70,20 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
         ),
         (
             "docs/record-and-replay.md",
-            ["kind: ClusterRole\n", "recorded by `mooring record`", "decisions: all identical", "synced"],
+            [
+                "kind: ClusterRole\n",
+                "recorded by `mooring record`",
+                '"notRecorded": [',
+                "decisions: all identical",
+                "synced",
+            ],
         ),
         ("docs/dashboard.md", ["kind: ClusterRole\n", "/dashboard/api/what-if"]),
         ("docs/gpu-platforms.md", ["PackNvlink: ok", " passed"]),
         ("docs/tune.md", ["8 trials", "PARETO FRONT", "HELD-OUT WORKLOADS"]),
         ("docs/placement.md", ["2 moves would make room for 2 pods.", '"emptied": [']),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has stopped."]),
+        ("docs/integrations.md", ["55 placed, 1 gated", "JobSet search", "SparkApplication pi", "Running        3"]),
         (
             "docs/jobs.md",
             [

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tests.e2e.controlplane import ControlPlane, Object, Process
+from tests.e2e.controlplane.api import Api
 from tests.e2e.sweeping import sweep
 
 _NUMBERS: Final = itertools.count(1)
@@ -60,9 +61,16 @@ class Cluster:
         return made
 
     def add_pod(
-        self, name: str, *, cpu: str = "100m", memory: str = "100Mi", metadata: Object | None = None, **spec: Any
+        self,
+        name: str,
+        *,
+        cpu: str = "100m",
+        memory: str = "100Mi",
+        metadata: Object | None = None,
+        api: Api | None = None,
+        **spec: Any,
     ) -> Object:
-        """Make a pod; keywords are fields of its spec."""
+        """Make a pod; other keywords are fields of its spec. Threads use a connection of their own."""
         container = {
             "name": "main",
             "image": "example/app:1",
@@ -72,7 +80,7 @@ class Cluster:
             "metadata": {"name": name, **(metadata or {})},
             "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
         }
-        made: Object = self.api.create(f"/api/v1/namespaces/{self.namespace}/pods", pod)
+        made: Object = (api or self.api).create(f"/api/v1/namespaces/{self.namespace}/pods", pod)
         return made
 
     def pod(self, name: str) -> Object:

@@ -56,11 +56,21 @@ def test_it_lints(helm: Helm, values: Path) -> None:
         ("pluginFiles: {../evil.py: ''}", "evil.py"),
         ("configExtra: {profiles: []}", "configExtra"),
         ("scheduler: {replicaCount: 2, leaderElect: false}", "2 schedulers need a lease"),
+        (
+            "scheduler: {activeActive: {enabled: true}}\nbatch: {enabled: true}",
+            "cannot be combined with batch sessions",
+        ),
+        ("scheduler: {activeActive: {enabled: true, leaseDuration: soon}}", "leaseDuration"),
         ("config: 'profiles: []'", "no KubeSchedulerConfiguration in it"),
         ("config: 'kind: KubeSchedulerConfiguration\n\n  x: ]'", "config: "),
         ("serviceMonitor: {enabled: true}\nservice: {enabled: false}", "needs service.enabled"),
         ("serviceMonitor: {enabled: true}\npodMonitor: {enabled: true}", "enable one of them"),
         ("imagePullSecrets: [name]", "imagePullSecrets"),
+        ("rbac: {whatIfClients: [{name: autoscaler}]}", "whatIfClients"),
+        (
+            "rbac: {whatIfClients: [{kind: User, name: autoscaler}]}\nendpoints: {dashboard: false}",
+            "the what-if service needs endpoints.dashboard",
+        ),
         ("tmpSizeLimit: much", "tmpSizeLimit"),
     ],
 )
@@ -113,6 +123,19 @@ def test_roles_are_those_of_mooring_rbac(helm: Helm) -> None:
     )
 
 
+@pytest.mark.parametrize(("value", "role"), [("dashboardUsers", "dashboard"), ("whatIfClients", "what-if")])
+def test_roles_of_clients_are_those_of_mooring_rbac(helm: Helm, value: str, role: str) -> None:
+    subject = {"kind": "ServiceAccount", "name": "autoscaler", "namespace": "kube-system"}
+    ours = render(helm, yaml.safe_dump({"rbac": {value: [subject]}}))
+    grantee = Grantee(name="mooring-mooring")
+    theirs = manifests(default_config(), grantee, dashboard=role == "dashboard", what_if=role == "what-if")[-1]
+    name = f"mooring-mooring-{role}"
+    assert theirs["metadata"]["name"] == name
+    assert of_kind(ours, "ClusterRole", name)["rules"] == theirs["rules"]
+    binding = of_kind(ours, "ClusterRoleBinding", name)
+    assert (binding["roleRef"]["name"], binding["subjects"]) == (name, [subject])
+
+
 def _rules(found: list[Object]) -> set[str]:
     return {json.dumps(rule, sort_keys=True) for rule in found}
 
@@ -133,6 +156,13 @@ def _rules(found: list[Object]) -> set[str]:
 def test_roles_follow_from_the_configuration(helm: Helm, values: str, resource: str, verb: str, allowed: bool) -> None:
     found = rules(render(helm, values))
     assert any(resource in rule["resources"] and verb in rule["verbs"] for rule in found) is allowed
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_members_of_an_active_active_group_may_delete_leases(helm: Helm, enabled: bool) -> None:
+    made = render(helm, f"scheduler: {{activeActive: {{enabled: {str(enabled).lower()}}}}}")
+    (role,) = (each for each in made if each["kind"] == "Role" and each["metadata"]["name"].endswith("-lease"))
+    assert any("delete" in rule["verbs"] for rule in role["rules"]) is enabled
 
 
 def test_names_of_built_in_plugins_may_begin_small_and_others_are_left_alone(helm: Helm) -> None:
@@ -234,10 +264,36 @@ def test_pods_are_hardened(helm: Helm) -> None:
     assert of_kind(made, "NetworkPolicy", "mooring")["spec"]["policyTypes"] == ["Ingress", "Egress"]
 
 
+def test_the_controller_serves_the_webhook_that_the_configurations_name(helm: Helm) -> None:
+    made = render(helm, "{batch: {enabled: true}, admission: {enabled: true, policies: true, failurePolicy: Ignore}}")
+    deployment = of_kind(made, "Deployment", "mooring-controller")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    (paths,) = (each.partition("=")[2].split(",") for each in arguments if each.startswith("--enabled-admission="))
+    (name,) = (each.partition("=")[2] for each in arguments if each.startswith("--webhook-configuration="))
+    hooks = [
+        hook
+        for kind in ("Mutating", "Validating")
+        for hook in of_kind(made, f"{kind}WebhookConfiguration", name)["webhooks"]
+    ]
+    services = [each["clientConfig"]["service"] for each in hooks]
+    assert sorted(each["path"] for each in services) == sorted(paths)
+    assert {(each["name"], each["port"]) for each in services} == {("mooring-controller", 10260)}
+    assert {each["failurePolicy"] for each in hooks} == {"Ignore"}
+    assert of_kind(made, "Service", "mooring-controller")
+    assert sum(each["kind"] == "ValidatingAdmissionPolicy" for each in made) == 5
+    # By default, only the policies, which need no connection from the API server to a pod.
+    kinds = [each["kind"] for each in render(helm, "batch: {enabled: true}")]
+    assert not [each for each in kinds if "Webhook" in each]
+    assert kinds.count("ValidatingAdmissionPolicyBinding") == 5
+    assert "ValidatingAdmissionPolicy" not in [each["kind"] for each in helm.template()]
+
+
 @pytest.mark.parametrize("values", VALUES, ids=_IDS)
 def test_every_object_of_a_namespace_names_it(helm: Helm, values: Path) -> None:
     """So that `helm template | kubectl apply` puts it there."""
-    cluster_wide = ("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition")
+    cluster_wide = ("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration",
+                    "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+                    "ValidatingAdmissionPolicyBinding")  # fmt: skip
     for each in helm.template("--values", values, namespace="somewhere"):
         if each["kind"] not in cluster_wide:
             assert each["metadata"].get("namespace") in ("somewhere", "kube-system"), each["metadata"]["name"]

@@ -14,6 +14,8 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from mooring.api.meta import ObjectMeta
+from mooring.api.volcano import GROUP_ANNOTATION, PodGroup, PodGroupSpec, Queue, QueueStatus
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.testing import make_node, make_pod
 from scripts.site_screenshots import chromium
@@ -82,6 +84,7 @@ def test_every_view_of_mooring_up_and_its_live_updates(browser: Browser, built: 
                 expect(page.locator("main")).to_contain_text("Insufficient cpu")
                 page.get_by_role("link", name="default/giant").first.click()
                 expect(page.locator("#matrix")).to_contain_text("✗ Insufficient cpu")
+                expect(page.locator(".causes li").first).to_contain_text("Insufficient cpu9 of 9 nodes")
                 expect(page.locator(".fixes")).to_contain_text("Reduce the request for cpu")
                 expect(page.locator(".timeline")).to_contain_text("Attempt 1: unschedulable")
                 go(page, "plugins")
@@ -121,8 +124,9 @@ def _kubectl(kubeconfig: Path, *arguments: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=30)
 
 
-def test_five_thousand_nodes(browser: Browser) -> None:
-    engine = engine_with(nodes(5000))
+def test_five_thousand_nodes_and_fifty_thousand_pods(browser: Browser) -> None:
+    small = [make_pod(f"small-{number}").req(cpu="10m").node(f"node-{number % 5000}").obj() for number in range(50_000)]
+    engine = engine_with(nodes(5000), small)
     with Served(engine) as served, opened(browser) as page:
         page.goto(served.link())
         canvas = page.locator("canvas")
@@ -136,12 +140,16 @@ def test_five_thousand_nodes(browser: Browser) -> None:
             schedule(engine)
 
         served.change(place)
-        expect(page.locator(".tile", has_text="pods on nodes")).to_contain_text("400")
+        expect(page.locator(".tile", has_text="pods on nodes")).to_contain_text("50,400")
         page.wait_for_function("before => document.querySelector('canvas').toDataURL() !== before", arg=before)
         canvas.focus()
         for key in ("ArrowRight", "ArrowRight", "Enter"):
             page.keyboard.press(key)
         expect(page.locator("#node h2")).to_have_text("node-3")  # the second node of the first zone
+        expect(page.locator("#node")).to_contain_text("default/small-45003")
+        canvas.click(position={"x": 3, "y": 25})  # the first node, below the title of its zone
+        expect(page.locator("#node h2")).to_have_text("node-0")
+        expect(page.locator("#node")).to_contain_text("default/small-45000")
         page.select_option("#field-group-by", "")
         expect(canvas).to_have_attribute("aria-label", re.compile("usage of cpu"))
         page.select_option("#field-colour-by", label="score of a pod…")
@@ -152,6 +160,48 @@ def test_five_thousand_nodes(browser: Browser) -> None:
         expect(page.locator(".legend")).to_contain_text("rejected (399)")  # its own node has room without it
         go(page, "pod/default%2Fweb-0", "#matrix table")
         expect(page.locator("#matrix")).to_contain_text("of 5,000")
+
+
+def test_a_pod_that_does_not_exist_leaves_the_search(browser: Browser) -> None:
+    with Served(mixed()) as served, opened(browser) as page:
+        page.goto(served.link())
+        for name in ("default%2Fnone", "default%2Fgian"):
+            go(page, f"pod/{name}", ".problem")
+            expect(page.locator(".problem")).to_contain_text("there is no pod")
+        page.get_by_role("link", name="default/giant").click()  # pods whose names contain the text
+        expect(page.locator(".causes li").first).to_contain_text("Insufficient cpu6 of 6 nodes")
+        expect(page.locator(".problem")).to_have_count(0)
+
+
+def test_gangs_and_queues(browser: Browser) -> None:
+    engine = engine_with(nodes(3))
+
+    def gang(name: str, queue: str, cpu: str) -> None:
+        group = PodGroup(
+            metadata=ObjectMeta(name=name, namespace="default"),
+            spec=PodGroupSpec(min_member=4, queue=queue, min_resources={"cpu": cpu}),
+        )
+        engine.cache.objects.put(group)
+        engine.put(make_pod(f"{name}-0").scheduler("volcano").annotation({GROUP_ANNOTATION: name}).obj())
+
+    status = QueueStatus(state="Open", allocated={"cpu": "12"})
+    engine.cache.objects.put(Queue(metadata=ObjectMeta(name="ml"), status=status))
+    engine.cache.objects.put(Queue(metadata=ObjectMeta(name="idle"), status=QueueStatus(state="Closed")))
+    gang("train", "ml", "100")
+    with Served(engine, gangs=object()) as served, opened(browser) as page:
+        page.goto(served.link())
+        go(page, "queue")
+        queues, gangs = (page.locator("section", has=page.get_by_role("heading", name=name))
+                         for name in ("Queues of batch sessions", "Gangs that wait"))  # fmt: skip
+        expect(queues.locator("tbody tr", has_text="ml")).to_contain_text("50 %")  # 12 of 24 cores
+        expect(queues.locator("tbody tr", has_text="ml")).to_contain_text("1 (1)")
+        expect(queues.locator("tbody tr", has_text="idle")).to_contain_text("Closed")
+        expect(gangs.locator("tbody tr")).to_contain_text("1 of 4")
+        expect(gangs.locator("tbody tr")).to_contain_text("quota")
+        served.change(lambda: gang("serve", "idle", "1"))
+        expect(gangs.locator("tbody tr")).to_have_count(2)
+        gangs.locator("tbody tr", has_text="train").get_by_role("link", name="What would help?").click()
+        expect(page.locator("main h2").first).to_have_text("default/train-0")
 
 
 def test_a_viewer_without_rights_sees_nothing(browser: Browser) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
+from urllib.parse import urlsplit
+
 import pytest
+import yaml
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.faults.plans import CALLS, Call, Kind, Plan
@@ -47,3 +51,20 @@ def test_every_pod_is_bound_once(
         plan.active = False
         assert len(plan.happened) >= len(faults) // 2
         trial.check(mooring)
+
+
+def test_a_connection_is_usable_after_a_refused_watch(cluster: Cluster) -> None:
+    """The proxy must not take the refusal for a stream: then the next request on the connection has no answer."""
+    with FaultProxy(cluster.plane) as proxy:
+        server = urlsplit(yaml.safe_load(proxy.kubeconfig("admin").read_text())["clusters"][0]["cluster"]["server"])
+        trusted = proxy.server_address()[2]
+        connection = http.client.HTTPSConnection(server.hostname or "", server.port, timeout=10, context=trusted)
+        headers = {"Authorization": f"Bearer {cluster.plane.users['admin'].token}"}
+        statuses = []
+        for query in ("?watch=true&labelSelector=a,,b", "?limit=1"):
+            connection.request("GET", f"/api/v1/nodes{query}", headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+        connection.close()
+    assert statuses == [400, 200]

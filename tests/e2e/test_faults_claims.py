@@ -40,7 +40,8 @@ def start(devices: Devices, proxy: FaultProxy, *flags: str, user: str = "schedul
 
 
 def users(devices: Devices) -> list[list[str]]:
-    return sorted(sorted(each["name"] for each in claim["status"]["reservedFor"]) for claim in devices.claims())
+    reserved = (claim["status"].get("reservedFor", ()) for claim in devices.claims())
+    return sorted(sorted(each["name"] for each in references) for references in reserved)
 
 
 @pytest.mark.parametrize(
@@ -126,29 +127,39 @@ BREAKS: dict[Call, tuple[Kind, ...]] = {"bind": ("unsaid", "unheard"), "claim": 
     "plan",
     [
         pytest.param(Plan(2, FAULTS, often=0.3, most=16), id="refused"),
-        pytest.param(Plan(2, BREAKS, often=0.3, most=16), id="broken connections"),
+        pytest.param(Plan(3, BREAKS, often=0.4, most=24), id="broken connections"),
         pytest.param(LateRemovals(), id="late removals"),
     ],
 )
 def test_a_session_gives_no_device_away_while_a_failed_bind_still_holds_it(
     devices: Devices, tmp_path: Path, plan: Plan
 ) -> None:
-    """The next session may start while the reservations of a pod whose bind failed are being removed."""
+    """The next session may start while the reservations of a pod whose bind failed are being removed.
+
+    The pods of the gang d share a claim.
+    """
     cluster, plane = devices.cluster, devices.cluster.plane
     (tmp_path / "volcano-scheduler.conf").write_text(CONF)
     install = [str(MOORING), "batch", "install", "--kubeconfig", str(plane.kubeconfig())]
     subprocess.run(install, check=True, capture_output=True)
     for node in range(2):
         devices.add_node(f"n{node}", 8)
-    names = []
+    names, sharing = [], [f"d-{number}" for number in range(4)]
+    shared = "d-0-gpu-shared"
+    spec = {"devices": {"requests": [devices.request()]}}
+    devices.api.create(f"{devices.space}/resourceclaims", {"metadata": {"name": shared}, "spec": spec})
     for gang in ("a", "b", "c", "d"):
         path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{cluster.namespace}/podgroups"
         head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": gang}}
-        devices.api.create(path, {**head, "spec": {"minMember": 4, "queue": "default"}})
+        devices.api.create(path, {**head, "spec": {"minMember": 1 if gang == "d" else 4, "queue": "default"}})
         for number in range(4):
             names.append(f"{gang}-{number}")
             metadata = {"annotations": {"scheduling.k8s.io/group-name": gang}}
-            devices.add_pod(names[-1], metadata=metadata, schedulerName="volcano")
+            if gang == "d":
+                claims = [{"name": "gpu", "resourceClaimName": shared}]
+                cluster.add_pod(names[-1], resourceClaims=claims, metadata=metadata, schedulerName="volcano")
+            else:
+                devices.add_pod(names[-1], metadata=metadata, schedulerName="volcano")
     with FaultProxy(plane, plan) as proxy:
         flags = ("--scheduler-conf", str(tmp_path / "volcano-scheduler.conf"), "--schedule-period=100ms")
         start(devices, proxy, *flags, user="admin")
@@ -156,10 +167,11 @@ def test_a_session_gives_no_device_away_while_a_failed_bind_still_holds_it(
         assert {call for call, _ in plan.happened} == {"bind", "claim"}, plan.happened
         plan.active = False
         found = devices.allocated()
-        assert (len(found), set(found.values())) == (len(names), {1})
-        assert users(devices) == sorted([name] for name in names)
+        alone = [name for name in names if name not in sharing]
+        assert (len(found), set(found.values())) == (len(alone) + 1, {1})
+        assert users(devices) == sorted([*([name] for name in alone), sharing])
         # The controller manager would repair a reservation that is removed too late.
-        assert {name for name in names if written_after_bind(proxy, name)} == set()
+        assert {name for name in alone if written_after_bind(proxy, name)} == set()
         for name in names:
             devices.api.delete(f"/api/v1/namespaces/{cluster.namespace}/pods/{name}")
         devices.api.wait_for("release of all claims", lambda: not devices.allocated() or None, 90)

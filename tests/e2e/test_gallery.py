@@ -23,6 +23,8 @@ from tests.e2e.embedded.process import EmbeddedProcess
 from tests.e2e.grounds import GALLERY, Ground
 
 GIB = 1024**3
+#: Tested with PodGroups, on a server of 1.37: tests/e2e/test_pod_groups.py.
+ELSEWHERE = ("cheapest_rack",)
 
 
 @pytest.fixture(params=["embedded", "real"])

@@ -153,7 +153,7 @@ def test_logs_are_lines_as_klog_writes_them(cluster: Cluster) -> None:
     [
         ("--leader-elct=true", 2, "unknown flag: --leader-elct. Did you mean --leader-elect?"),
         ("--policy-config-file=x", 2, "was removed from kube-scheduler 1.23; write a --config file"),
-        ("--feature-gates=DRAConsumableCapacity=false", 2, "DRAConsumableCapacity=false changes how kube-scheduler"),
+        ("--feature-gates=CoordinatedLeaderElection=true", 2, "CoordinatedLeaderElection=true changes how"),
         ("--config=nowhere.yaml", 1, "nowhere.yaml: no such file"),
         ("--kubeconfig=nowhere", 1, "nowhere: no such file"),
     ],

@@ -19,6 +19,7 @@ SETS: dict[str, Release] = {
     "kube-scheduler-1.37": V1_37,
     "scheduler-plugins": V1_36,
     "dra": V1_36,
+    "dra-1.37": V1_37,
 }
 #: What follows is cel-go's own wording.
 _COMPILE_ERROR = "CEL compile error"

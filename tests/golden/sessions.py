@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.golden.decisions import HERE, Case, pairs
 
-SET = "volcano-1.15"
+#: The sets of sessions, and where each comes from: see their READMEs.
+SETS = ("volcano-1.15", "volcano-1.15-topology", "volcano-1.15-devices", "volcano-1.15-npu", "volcano-1.15-numa")
 #: Where any node will do: Volcano drew lots.
 ANY = "*"
 
@@ -15,8 +16,9 @@ ANY = "*"
 def themes() -> dict[str, list[tuple[Case, Case]]]:
     """The cases of each theme, with their answers."""
     found: dict[str, list[tuple[Case, Case]]] = {}
-    for case, answer in pairs(HERE / SET):
-        found.setdefault(case["id"].partition("-")[0], []).append((case, answer))
+    for data in SETS:
+        for case, answer in pairs(HERE / data):
+            found.setdefault(case["id"].partition("-")[0], []).append((case, answer))
     return found
 
 
@@ -34,11 +36,22 @@ def _differences(expected: Case, answer: Case) -> Iterator[str]:
     for key in ("pods", "queues"):
         if key in expected:
             yield from _entries(key, expected[key], answer[key])
+    if "numa" in expected:
+        free = answer.get("numa", {})
+        yield from _entries("numa", expected["numa"], {name: free.get(name) for name in expected["numa"]})
     if "podGroups" in expected:
         shown = {
             uid: _without_varying(expected["podGroups"].get(uid), group) for uid, group in answer["podGroups"].items()
         }
         yield from _entries("podGroups", expected["podGroups"], shown)
+    if "annotations" in expected:
+        added = {
+            name: {key: value for key, value in given.items() if not key.endswith("-time")}
+            for name, given in answer.get("annotations", {}).items()
+        }
+        yield from _entries("annotations", expected["annotations"], added)
+    if "locks" in expected and expected["locks"] != answer.get("locks", []):
+        yield f"locks: {answer.get('locks', [])}, Volcano says {expected['locks']}"
     if "next" in expected:
         yield from (f"next: {each}" for each in _differences(expected["next"], answer["next"]))
 

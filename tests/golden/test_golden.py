@@ -34,8 +34,8 @@ def test_configurations(data: str, name: str) -> None:
 
 
 def test_nothing_is_left_out() -> None:
-    assert sum(map(len, DECISIONS.values())) == 1686 + 725 + 304
-    assert sum(map(len, SESSIONS.values())) == 684
+    assert sum(map(len, DECISIONS.values())) == 1686 + 725 + 304 + 376
+    assert sum(map(len, SESSIONS.values())) == 684 + 160 + 64 + 234 + 163
     assert sum(map(len, CONFIGS.values())) == 532 + 270
 
 
@@ -73,6 +73,8 @@ def test_comparison(expected: decisions.Case, answer: decisions.Case, same: bool
         ),
         ({"podGroups": {}}, {"podGroups": {"g": {"phase": "P"}}}, False),
         ({"next": {"evicted": ["a"]}}, {"next": {"evicted": []}}, False),
+        ({"annotations": {"a": {"x": "1"}}}, {"annotations": {"a": {"x": "1", "y-time": "2"}}}, True),
+        ({"annotations": {"a": {"x": "1"}}}, {}, False),
     ],
 )
 def test_session_comparison(expected: decisions.Case, answer: decisions.Case, same: bool) -> None:

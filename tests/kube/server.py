@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -200,7 +201,8 @@ class Api:
         if end < len(items):
             metadata["continue"] = f"{snapshot}:{end}"
         kind = f"{_KINDS.get(path.rpartition('/')[2], 'Object')}List"
-        return web.json_response({"kind": kind, "metadata": metadata, "items": items[int(start) : end]})
+        found = {"kind": kind, "metadata": metadata, "items": items[int(start) : end]}
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _post(self, request: web.Request, path: str, body: bytes) -> web.StreamResponse:
         value = json.loads(body)

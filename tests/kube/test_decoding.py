@@ -8,7 +8,7 @@ import pytest
 from mooring.api import ObjectReference
 from mooring.framework import CustomResource
 from mooring.kube import custom_resource
-from mooring.kube.decoding import WatchEvent, decode_line, decode_page
+from mooring.kube.decoding import WatchEvent, continue_token, decode_line, decode_page
 from tests.log_capture import capture_logs
 
 
@@ -66,3 +66,23 @@ def test_a_deep_object_does_not_hide_the_others(levels: int) -> None:
     event = decode_line(line, TICKETS)
     assert isinstance(event, WatchEvent)
     assert event.object is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "token"),
+    [
+        (
+            b'{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"abc"},"items":[{}]}',
+            "abc",
+        ),
+        (
+            b'{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"continue":"x"}}]}',
+            "",
+        ),
+        (b'{"items":[{"metadata":{"continue":"x"}}],"metadata":{"continue":"abc"}}', ""),
+        (b'{"kind":"PodList","metadata":{"continue":7},"items":[]}', ""),
+        (b"", ""),
+    ],
+)
+def test_the_token_of_the_next_page_is_read_from_the_start_of_a_list(body: bytes, token: str) -> None:
+    assert continue_token(body) == token

@@ -248,6 +248,21 @@ def test_many_are_sent_side_by_side_and_too_many_are_dropped_and_counted() -> No
     run(main())
 
 
+def test_an_event_wakes_only_one_sender() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink, senders=8) as recorder:
+            await asyncio.sleep(0.001)
+            assert len(recorder._waiting) == 8
+            failed(recorder)
+            assert len(recorder._waiting) == 7
+            assert await recorder.drain(5)
+            await asyncio.sleep(0.001)
+            assert len(recorder._waiting) == 8
+
+    run(main())
+
+
 def test_draining_has_a_limit() -> None:
     async def main() -> None:
         sink = Sink()

@@ -352,6 +352,21 @@ async def test_only_a_status_with_success_is_a_bind(api: Api, fast_writes: bool)
             await _answered(api, bind, json.dumps(body).encode(), fast_writes=fast_writes)
 
 
+async def test_the_next_page_is_requested_while_one_is_handled(api: Api) -> None:
+    for index in range(5):
+        api.objects[f"/api/v1/nodes/n{index}"] = {"metadata": {"name": f"n{index}", "resourceVersion": "1"}}
+    async with client(api) as kube:
+        pages = kube.pages(Node, limit=2)
+        first_page = await anext(pages)
+        while len(api.requests) < 2:
+            await asyncio.sleep(0)
+        assert [node.name for node in first_page.items] == ["n0", "n1"]
+        await pages.aclose()  # the page that nobody wants is no error
+        found = [[node.name for node in page.items] async for page in kube.pages(Node, limit=2)]
+    assert found == [["n0", "n1"], ["n2", "n3"], ["n4"]]
+    assert len(api.requests) == 2 + 3
+
+
 async def test_a_list_has_the_kind_that_was_asked_for(api: Api) -> None:
     item = {"metadata": {"name": "n"}}
     for kind in ("PodList", "Status", "Node", "List"):

@@ -26,7 +26,7 @@ class Client:
         self.error = error
         self.looks = looks
 
-    async def bind(self, pod: object, node: str) -> None:
+    async def bind(self, pod: object, node: str, annotations: object = None) -> None:
         if self.error is not None:
             raise self.error
 
@@ -55,7 +55,7 @@ async def test_a_bind_that_a_failing_server_did_not_carry_out_is_sent_again(
     calls = 0
 
     class Failing(Client):
-        async def bind(self, pod: object, node: str) -> None:
+        async def bind(self, pod: object, node: str, annotations: object = None) -> None:
             nonlocal calls
             calls += 1
             if calls <= failures:

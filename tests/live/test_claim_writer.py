@@ -135,7 +135,8 @@ def test_a_lost_creation_is_looked_up(carried_out: bool) -> None:
     client.failure, client.carried_out = Lost("lost"), carried_out
     client.others = [claim(name="other")]
     if carried_out:
-        assert asyncio.run(writer(client).create(SPECIAL)).name == "x"
+        created = asyncio.run(writer(client).create(SPECIAL))
+        assert (created.name, created.metadata.finalizers) == ("x", (CLAIM_FINALIZER,))
     else:
         with pytest.raises(ClaimWriteError):
             asyncio.run(writer(client).create(SPECIAL))

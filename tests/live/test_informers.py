@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 from mooring.api import Node, ObjectMeta, Service
+from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.node import NodeStatus
 from mooring.config import default_config
 from mooring.kube import Access, Change, Client
-from mooring.live.informers import Informers, RawObjects
+from mooring.live.informers import Informers, RawObjects, device_kinds
+from mooring.releases import V1_36, V1_37
 from mooring.scheduler.engine import Engine
 from tests.kube.server import Api, Fault
 from tests.log_capture import capture_logs
@@ -68,3 +70,9 @@ async def test_an_object_that_cannot_be_applied_is_reported_and_the_others_are_a
         "an object cannot be applied and is ignored",
         "a plugin failed to handle a change",
     }
+
+
+def test_sessions_read_the_kinds_of_devices_that_the_release_has() -> None:
+    common = {DeviceClass, ResourceClaim, ResourceSlice}
+    assert set(device_kinds(V1_36)) == common
+    assert set(device_kinds(V1_37)) == {*common, DeviceTaintRule}

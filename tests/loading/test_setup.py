@@ -6,6 +6,7 @@ import pytest
 
 from mooring.config import ConfigError
 from mooring.loading import Requested, load_setup
+from mooring.releases import release_named, with_gates
 from tests.loading.builders import CONFIG, SOURCES, enabling, plugin, write
 
 
@@ -13,6 +14,27 @@ def test_plugins_in_no_profile_are_noted(tmp_path: Path) -> None:
     write(tmp_path, {"a.py": plugin("Mine") + plugin("Idle")})
     setup = load_setup(enabling("Mine"), source="f", requested=Requested(directories=(tmp_path,)))
     assert setup.notes == ("plugin Idle is in no profile: enable it under profiles[].plugins.multiPoint",)
+
+
+def test_plugins_whose_feature_gate_is_off_are_noted(tmp_path: Path) -> None:
+    body = "def score_placements(self, proposed):\n        return 1"
+    write(tmp_path, {"a.py": f"from mooring.framework import Plugin\n\nclass Racks(Plugin):\n    {body}\n"})
+    requested = Requested(directories=(tmp_path,))
+    text = "plugin Racks is not called at placementScore: the feature gate TopologyAwareWorkloadScheduling is off"
+    assert load_setup(enabling("Racks"), source="f", requested=requested).notes == (text,)
+    assert load_setup(None, source="", requested=requested).notes == (text,)
+    gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
+    release = with_gates(release_named("1.37"), gates)[0]
+    assert load_setup(enabling("Racks"), source="f", requested=requested, release=release).notes == ()
+
+
+def test_a_plugin_that_generates_placements_replaces_the_default_one(tmp_path: Path) -> None:
+    body = "def generate_placements(self, group, scheduled, nodes):\n        return None"
+    write(tmp_path, {"a.py": f"from mooring.framework import Plugin\n\nclass Racks(Plugin):\n    {body}\n"})
+    gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
+    release = with_gates(release_named("1.37"), gates)[0]
+    config = load_setup(None, source="", requested=Requested(directories=(tmp_path,)), release=release).config
+    assert [entry.name for entry in config.profiles[0].plugins["placementGenerate"]] == ["Racks"]
 
 
 def test_an_unknown_plugin_name(tmp_path: Path) -> None:

@@ -20,6 +20,14 @@ def test_every_call_is_counted_and_one_cycle_in_ten_is_timed():
     assert sum(times.durations.child("P", "Score", "Success").counts) == 4
 
 
+def test_the_mean_of_a_plugin_is_that_of_its_timed_calls_at_all_points():
+    times = PluginTimes()
+    times.wrap(lambda: None, "Idle", "Score", "profile")
+    for point, status, seconds in (("Filter", "Success", 1e-6), ("Filter", "Error", 3e-6), ("Score", "Success", 5e-6)):
+        times.durations.child("P", point, status).observe(seconds)
+    assert times.mean_micros() == {"P": pytest.approx(3.0)}
+
+
 @pytest.mark.parametrize(
     ("answer", "status"),
     [

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -15,9 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from mooring.config import default_config
-from mooring.framework import Status
+from mooring.framework import Code, Status
 from mooring.observe.scheduler_metrics import SchedulerMetrics
-from mooring.observe.tracing import ALL, AttemptTracer, TracingError, make_tracer, traces_url
+from mooring.observe.tracing import ALL, AttemptTracer, TracedPoints, TracingError, make_tracer, traces_url
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import Observer
 from mooring.testing import make_node, make_pod
@@ -154,3 +155,16 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(TracingError, match=r"pip install 'mooring-scheduler\[otel\]'"):
         make_tracer("http://collector:4318")
+
+
+def test_the_points_of_a_binding_cycle_follow_one_another(exporter: InMemorySpanExporter) -> None:
+    """Also if the time that it takes to record one of them counts for the next."""
+    span = tracer_to(exporter).start(make_pod("web").obj(), profile="p", attempt=1, started=perf_counter())
+    assert span is not None
+    points = TracedPoints(None, span)
+    for name in ("PreBind", "Bind"):
+        points.point(name, Code.SUCCESS, 1.0)
+    first, second = spans(exporter)
+    assert first.end_time is not None
+    assert second.start_time is not None
+    assert first.end_time <= second.start_time

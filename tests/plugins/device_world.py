@@ -7,9 +7,11 @@ from typing import Any
 from mooring.api.codec import fit
 from mooring.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.plugins.dynamic_resources.allocator import Search, Solution, Usage
+from mooring.plugins.dynamic_resources.allocator_features import allocator_features
 from mooring.plugins.dynamic_resources.claim_plan import ClaimPlan
 from mooring.plugins.dynamic_resources.pools import DeviceContents, Pool, SliceDevices, gather_pools
 from mooring.plugins.dynamic_resources.selectors import Selectors
+from mooring.releases import V1_36, Release
 
 DRIVER = "gpu.example.com"
 UNUSED = Usage({}, {}, {})
@@ -49,21 +51,27 @@ def allocated(*devices: str, pool: str = "n0", **result: Any) -> dict[str, Any]:
     return {"allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}}
 
 
-def pools(*slices: ResourceSlice, node: str = "n0") -> list[Pool]:
-    contents = DeviceContents()
-    made = [SliceDevices(each, contents) for each in slices]
+def pools(*slices: ResourceSlice, node: str = "n0", release: Release = V1_36) -> list[Pool]:
+    contents = DeviceContents(allocator_features(release))
+    made = [SliceDevices(each, contents, release) for each in slices]
     return gather_pools(node, made, lambda pool: [each for each in made if each.pool == pool], lambda _selector: True)
 
 
-def plans(*claims: ResourceClaim, classes: tuple[DeviceClass, ...] = (gpu_class(),)) -> list[ClaimPlan]:
-    known, selectors = {each.name: each for each in classes}, Selectors()
-    return [ClaimPlan(each.spec, known.get, selectors) for each in claims]
+def plans(
+    *claims: ResourceClaim, classes: tuple[DeviceClass, ...] = (gpu_class(),), release: Release = V1_36
+) -> list[ClaimPlan]:
+    known, selectors = {each.name: each for each in classes}, Selectors(release)
+    return [ClaimPlan(each.spec, known.get, selectors, release) for each in claims]
 
 
 def search(
-    found: list[Pool], *claims: ResourceClaim, usage: Usage = UNUSED, classes: tuple[DeviceClass, ...] = (gpu_class(),)
+    found: list[Pool],
+    *claims: ResourceClaim,
+    usage: Usage = UNUSED,
+    classes: tuple[DeviceClass, ...] = (gpu_class(),),
+    release: Release = V1_36,
 ) -> Solution | None:
-    return Search(plans(*claims, classes=classes), found, usage, lambda: None).run()
+    return Search(plans(*claims, classes=classes, release=release), found, usage, lambda: None).run()
 
 
 def names(found: list[Pool], solution: Solution | None) -> list[list[str]] | None:

@@ -133,3 +133,16 @@ def test_a_pod_that_needs_devices_and_cpu_gets_both() -> None:
     found = schedule_pod(engine.profiles.first, make_pod("p").priority(10).req(cpu=2).resource_claim("gpu", "c").obj())
     assert isinstance(found, ScheduleFailure)
     assert outcome(found) == ("n0", ["a", "hog"])
+
+
+@pytest.mark.parametrize(("taken", "placed"), [("gpu", True), ("cpu", False)])
+def test_a_nominated_pod_holds_cpu_but_not_devices_against_pods_of_lower_priority(taken: str, placed: bool) -> None:
+    """The victim is gone and its claim is deallocated; the pod that preempted it has not been tried again yet."""
+    engine = Engine(load_config(CONFIG, source="test"))
+    node = make_node("n0").capacity(cpu="2", pods="10").obj()
+    for item in (node, gpu_class(), gpu_slice("n0", 1), claim(), claim(name="other")):
+        engine.put(item)
+    engine.put(make_pod("p").uid("p").priority(10).req(cpu="2").resource_claim("gpu", "c").nominated("n0").obj())
+    low = make_pod("low").uid("low").priority(1)
+    low = low.resource_claim("gpu", "other") if taken == "gpu" else low.req(cpu="1")
+    assert isinstance(schedule_pod(engine.profiles.first, low.obj()), ScheduleFailure) != placed

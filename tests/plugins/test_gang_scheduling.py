@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mooring.api.scheduling import GangSchedulingPolicy, NativePodGroup, NativePodGroupSpec, PodGroupSchedulingPolicy
-from mooring.framework import Code
-from mooring.plugins.gang_scheduling import placement_feasible
+from mooring.framework import Code, PlacementProgress
+from mooring.plugins.gang_scheduling import GangScheduling
+from mooring.scheduler.answers import feasible_answer
+from mooring.testing import PluginHarness
 
 
 @pytest.mark.parametrize(
@@ -23,5 +25,6 @@ from mooring.plugins.gang_scheduling import placement_feasible
 def test_placement_feasible(minimum: int | None, scheduled: int, remaining: int, code: Code, message: str) -> None:
     gang = None if minimum is None else GangSchedulingPolicy(min_count=minimum)
     group = NativePodGroup(spec=NativePodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy(gang=gang)))
-    status = placement_feasible(group, scheduled=scheduled, remaining=remaining)
+    plugin = PluginHarness(GangScheduling).plugin
+    status = feasible_answer(plugin.placement_feasible(group, PlacementProgress(scheduled, remaining)))
     assert (status.code, status.message) == (code, message)

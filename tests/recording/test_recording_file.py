@@ -111,6 +111,21 @@ def test_a_full_disk_ends_the_recording_but_not_the_scheduler(tmp_path: Path, ca
     assert "scheduling continues" in caplog.text
 
 
+def test_a_value_that_cannot_be_encoded_ends_the_recording_and_keeps_what_was_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.mooring"
+    writer = RecordingWriter(path, HEADER, time=1.0)
+    writer.add((Kind.PUT, 2.0, "Pod", make_pod("a").obj()))
+    writer.add((Kind.PUT, 2.0, "Quota", {"limit": 10**30}))  # a custom resource
+    writer.add((Kind.PUT, 3.0, "Pod", make_pod("b").obj()))
+    writer.close()
+    assert "cannot be encoded" in writer.problem
+    assert "scheduling continues" in caplog.text
+    assert names(path) == [Kind.START, "a"], "a recording with a gap could not be replayed"
+    assert RecordingReader(path).problem == ""
+
+
 def test_the_applied_manifest_is_not_recorded() -> None:
     pod = make_pod("a").annotation({"kubectl.kubernetes.io/last-applied-configuration": "secret"}).obj()
     assert dict(redacted(pod).annotations) == {}

@@ -60,8 +60,48 @@ def test_a_gate_is_changed_in_both_directions() -> None:
             {"DRAFractionalCapacityRange": True},
             "cannot set feature gate DRAFractionalCapacityRange to true, feature is PreAlpha at emulated version 1.36",
         ),
+        (
+            V1_36,
+            {"DRADerivedAttributes": True},
+            "cannot set feature gate DRADerivedAttributes to true, feature is PreAlpha at emulated version 1.36",
+        ),
         (V1_36, {"GenericWorkload": True}, "GenericWorkload=true is supported from emulated version 1.37"),
-        (V1_37, {"TopologyAwareWorkloadScheduling": True}, "TopologyAwareWorkloadScheduling=true changes how kube-sch"),
+        (V1_37, {"CompositePodGroup": True}, "CompositePodGroup=true changes how kube-sch"),
+        (
+            V1_37,
+            {"TopologyAwareWorkloadScheduling": True},
+            "TopologyAwareWorkloadScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+        ),
+        (
+            V1_36,
+            {"DRAResourceClaimDeviceStatus": False},
+            "DRADeviceBindingConditions is enabled, but depends on features that are disabled: [DRAResourceClaimDevi",
+        ),
+        (
+            V1_36,
+            {"DRADeviceTaintRules": True, "DRADeviceTaints": False},
+            "DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]",
+        ),
+        (
+            V1_37,
+            {"DRAFractionalCapacityRange": True, "DRAConsumableCapacity": False},
+            "DRAFractionalCapacityRange is enabled, but depends on features that are disabled: [DRAConsumableCapaci",
+        ),
+        (
+            V1_37,
+            {"DRADeviceTaintRules": False},
+            "cannot set feature gate DRADeviceTaintRules to false, feature is locked to true",
+        ),
+        (
+            V1_37,
+            {"DRAWorkloadResourceClaims": True},
+            "DRAWorkloadResourceClaims is enabled, but depends on features that are disabled: [GenericWorkload]",
+        ),
+        (
+            V1_37,
+            {"MatchLabelKeysInPodTopologySpread": False},
+            "MatchLabelKeysInPodTopologySpreadSelectorMerge is enabled, but depends on features that are disabled: [Ma",
+        ),
         (V1_37, {"AllAlpha": True}, "AllAlpha=true sets gates that change"),
         (V1_37, {"AllBeta": False}, "AllBeta=false sets gates that change"),
         (
@@ -74,6 +114,31 @@ def test_a_gate_is_changed_in_both_directions() -> None:
 def test_refused(release: Release, wanted: dict[str, bool], message: str) -> None:
     with pytest.raises(GateError, match="^" + re.escape(message)):
         with_gates(release, wanted)
+
+
+@pytest.mark.parametrize("gate", ["DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAOptionalNodeOperations"])
+def test_alpha_gates_of_devices_select_the_experimental_allocator(gate: str) -> None:
+    assert not V1_37.has_experimental_allocator
+    release, notes = with_gates(V1_37, {gate: True})
+    assert release.enabled(gate)
+    assert release.has_experimental_allocator
+    assert notes == []
+
+
+@pytest.mark.parametrize("release", [V1_36, V1_37])
+def test_gates_of_devices_that_are_on_can_be_off(release: Release) -> None:
+    gates = ["DRAConsumableCapacity", "DRADeviceBindingConditions", "DRAPartitionableDevices"]
+    if release is V1_36:
+        gates += ["DRAResourceClaimDeviceStatus", "DRAResourceClaimGranularStatusAuthorization"]
+    changed, _ = with_gates(release, dict.fromkeys(gates, False))
+    assert not any(changed.enabled(gate) for gate in gates[:4])
+
+
+def test_a_gate_without_effect_satisfies_a_need() -> None:
+    wanted = {"DRAPartitionableDevicesType": True, "DRAResourcePoolStatus": True}
+    assert len(with_gates(V1_37, wanted)[1]) == 2
+    with pytest.raises(GateError, match=r"disabled: \[DRAResourcePoolStatus\]"):
+        with_gates(V1_37, {"DRAPartitionableDevicesType": True})
 
 
 def test_defaults_and_harmless_gates_are_accepted() -> None:

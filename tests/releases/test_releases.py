@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import mooring
+from mooring.api.devices import DeviceClass, DeviceTaintRule
+from mooring.live.custom import CustomInformers
 from mooring.releases import RELEASES, V1_36, V1_37, ReleaseError, release_for_server, release_named
 
 SOURCES = Path(mooring.__file__).parent
@@ -70,3 +72,13 @@ def test_the_counts_of_gates_are_those_of_kube_scheduler() -> None:
     assert count(V1_37) == {"on": 113, "off": 69, "locked on": 65, "locked off": 4}
     assert "CustomCPUCFSQuotaPeriod" in V1_36.gates
     assert "CPUCFSQuotaPeriod" not in V1_36.gates
+
+
+def test_release_1_36_reads_taint_rules_in_their_beta_version() -> None:
+    made = [
+        CustomInformers(None, lambda _changes: None, known=(), drop=lambda _kind: None, versions=each.api_versions)  # type: ignore[arg-type]
+        for each in (V1_36, V1_37)
+    ]
+    paths = [each._resource(DeviceTaintRule).path() for each in made]
+    assert paths == [f"/apis/resource.k8s.io/{version}/devicetaintrules" for version in ("v1beta2", "v1")]
+    assert made[0]._resource(DeviceClass).version == "v1"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mooring.columns.block_maxima import BlockMaxima
 from mooring.columns.nodes import Nodes
 from mooring.config import default_config
 from mooring.framework import CycleState, Plugin, depends_on
+from mooring.scheduler import answer_cache
+from mooring.scheduler.attempt_results import ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profiles import Profiles
@@ -21,11 +25,11 @@ from tests.scheduler.profiles import make_runner
 ZONES = ("a", "b", "c")
 
 
-def some_node(rng: random.Random, name: str):
+def some_node(rng: random.Random, name: str, effects: tuple[str, ...] = ("NoSchedule", "PreferNoSchedule")):
     node = make_node(name).capacity(cpu=str(rng.choice([2, 4, 8])), memory="8Gi", pods=str(rng.choice([3, 20])))
     node = node.label({"topology.kubernetes.io/zone": rng.choice(ZONES), "kubernetes.io/hostname": name})
     if rng.random() < 0.2:
-        node = node.taint("dedicated", "x", rng.choice(["NoSchedule", "PreferNoSchedule"]))
+        node = node.taint("dedicated", "x", rng.choice(effects))
     if rng.random() < 0.1:
         node = node.unschedulable()
     return node.obj()
@@ -60,8 +64,8 @@ def answers(cycle: PluginRunner, pod) -> tuple[object, ...]:
     found = list(range(len(cycle.table))) if rows is None else sorted(rows.tolist())
     if len(found) < 2:
         return (found,)
-    totals, same = cycle.scoring.totals(state, pod, template, None if rows is None else np.array(found))
-    return found, (totals + same).tolist()
+    totals = cycle.scoring.totals(state, pod, template, None if rows is None else np.array(found))
+    return found, (totals.values + totals.same).tolist()
 
 
 @settings(max_examples=25, deadline=None)
@@ -88,6 +92,39 @@ def test_remembering_changes_nothing(seed):
         if isinstance(remembered[0], list) and remembered[0]:
             cache.assume(pod, cache.table.nodes[rng.choice(remembered[0])].name)
     assert cache.table.check() == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_maintaining_the_highest_totals_changes_no_decision(seed):
+    rng = random.Random(seed)
+    cache = Cache()
+    names = [f"n{number}" for number in range(70)]
+    for name in names:
+        cache.put(some_node(rng, name, ("NoSchedule",)))
+    searching = Profiles(default_config(), cache, rng=random.Random(seed)).first
+    maintaining = Profiles(default_config(), cache, rng=random.Random(seed)).first
+    chosen: list[int] = []
+    choose = BlockMaxima.choose
+    for step in range(120):
+        event = rng.randrange(12)
+        if event == 0:
+            cache.put(some_node(rng, rng.choice(names), ("NoSchedule",)))
+        elif event == 1 and len(cache.table) > 60:
+            cache.remove(rng.choice(cache.table.nodes).node)
+        elif event == 2 and cache.table.pods:
+            cache.table.remove_pod(rng.choice(sorted(cache.table.pods)))
+        pod = some_pod(rng, f"p{step}")
+        expected = schedule_pod(searching, pod)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(answer_cache, "MANY_NODES", 0)
+            patch.setattr(BlockMaxima, "choose", lambda self, number: chosen.append(choose(self, number)) or chosen[-1])
+            found = schedule_pod(maintaining, pod)
+        assert isinstance(found, ScheduleResult) == isinstance(expected, ScheduleResult)
+        if isinstance(found, ScheduleResult) and isinstance(expected, ScheduleResult):
+            assert (found.node_name, found.feasible) == (expected.node_name, expected.feasible)
+            cache.assume(pod, found.node_name)
+    assert len(chosen) > 10
 
 
 def test_only_changed_nodes_are_asked_again():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -91,8 +92,13 @@ class World:
         self.answers.update(answers)
         self.put(make_node("n").capacity(cpu="2", memory="8Gi", pods="10"), *objects)
 
-    async def _expect(self, pod: Pod, node: str) -> None:
+    def _expect(self, pod: Pod, node: str) -> Callable[[], Awaitable[None]]:
         self.expected.append((pod.name, node))
+
+        async def end() -> None:
+            self.expected.append((pod.name, "ended"))
+
+        return end
 
     def put(self, *objects: Any) -> None:
         for each in objects:
@@ -427,10 +433,12 @@ async def test_events_are_deferred_while_the_lock_is_held() -> None:
 
 # Where a pod will be is told when its binding takes a while
 
+TOLD = [("p", "n"), ("p", "ended")]
+
 
 @pytest.mark.parametrize(
     ("answers", "told"),
-    [({}, []), ({"pre_bind": None}, [("p", "n")]), ({"permit": PermitWait(0)}, [("p", "n")])],
+    [({}, []), ({"pre_bind": None}, TOLD), ({"permit": PermitWait(0)}, TOLD)],
     ids=["quick", "pre_bind", "permit"],
 )
 async def test_the_expected_node_is_told(answers: dict[str, Any], told: list[tuple[str, str]]) -> None:

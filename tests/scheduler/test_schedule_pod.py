@@ -337,3 +337,18 @@ class TestSampling:
                 return 0
 
         assert schedule_pod(make_runner(Same, objects=self.MANY, percentage=percentage), POD).feasible == feasible
+
+
+class BrokenOnHighNodes(Plugin):
+    """Fails on nodes from 3 on, in columns."""
+
+    def filter_nodes(self, state, pod, nodes):
+        return Verdicts.reject(np.array([int(name[1:]) >= 3 for name in nodes.names]), Status.error("broken"))
+
+
+@pytest.mark.parametrize("first", [Even, Low])
+def test_an_error_on_a_node_that_an_earlier_filter_rejects_does_not_count(first):
+    """As in kube-scheduler, which does not call the later filter for this node."""
+    assert placed_on(make_runner(first, BrokenOnHighNodes, Number, objects=NODES)) == "n2"
+    failed = unplaced(make_runner(BrokenOnHighNodes, first, Number, objects=NODES))
+    assert failed.message == 'running "BrokenOnHighNodes" filter plugin: broken'

@@ -147,3 +147,19 @@ async def test_a_report_that_fails_is_reported(world: World, monkeypatch: pytest
         world.add("good")
         await world.until_bound("good")
     assert [each["event"] for each in logs if each["log_level"] == "error"] == ["a task of the scheduler failed"]
+
+
+async def test_after_too_many_pending_writes_decisions_continue_when_some_are_answered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending = scheduling_loop._MAX_IN_FLIGHT
+    monkeypatch.setattr(world.loop, "_in_flight", lambda: pending)
+    await asyncio.sleep(0.01)
+    world.add("a")
+    for pending in (scheduling_loop._MAX_IN_FLIGHT, scheduling_loop._RESUME_IN_FLIGHT):  # noqa: B007 - read above
+        world.loop.wake()
+        await asyncio.sleep(0.01)
+        assert world.reporter.bound_pods == []
+    pending = scheduling_loop._RESUME_IN_FLIGHT - 1
+    world.loop.wake()
+    await world.until_bound("a")

@@ -9,7 +9,7 @@ import pytest
 from bench.suggestions import CAUSES, cluster, engine_with, works
 from mooring.api.meta import KubeObject
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.pod_explanation import explain
+from mooring.scheduler.pod_explanation import explain, explain_with_pauses
 from mooring.scheduler.suggestions import suggest
 from mooring.testing import make_node, make_pod
 
@@ -76,3 +76,21 @@ def test_explanations_contain_suggestions() -> None:
     assert found is not None
     assert [each.text for each in found.suggestions] == ["Reduce the request for cpu from 3 to 2"]
     assert found.suggestions[0].node == "a"
+
+
+def test_the_search_for_a_gated_pod_pauses_too() -> None:
+    engine = engine_with(OBJECTS)
+    pod = CAUSES["gate and cpu"]("pending", random.Random(1))
+    engine.put(pod)
+    search = explain_with_pauses(engine, pod.key)
+    pauses = 0
+    while True:
+        try:
+            search.send(None)
+        except StopIteration as done:
+            found = done.value
+            break
+        pauses += 1
+    assert found is not None
+    assert found.suggestions
+    assert pauses > 10, "it pauses after each change that it lists and tries"

@@ -26,6 +26,7 @@ from mooring.scheduler.profiles import swap
 from mooring.scheduler.recorded_engine import RecordedEngine
 from mooring.simulation.replay import ReplayResult, replay
 from mooring.testing import make_node, make_pod
+from tests.scheduler.test_pod_group_cycle import TOPOLOGY, group, grouped, in_rack
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 HELD = f"{HEAD}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: Hold}}]}}}}}}]\n"
@@ -79,7 +80,7 @@ class Cluster:
     async def step(self) -> None:
         """Run what is ready, and bind concurrently."""
         self.engine.tick()
-        while self.engine.queue.ready:
+        while self.engine.ready:
             self.now += 0.001
             outcome = self.engine.schedule_one()
             if isinstance(outcome, PendingAttempt):
@@ -223,3 +224,46 @@ def test_a_recording_of_another_scheduler_has_no_decisions_to_repeat(tmp_path: P
     writer.close()
     with pytest.raises(RecordingError, match="no decisions of Mooring to repeat; --compare"):
         replay(writer.path)
+
+
+async def test_groups_are_repeated(tmp_path: Path) -> None:
+    """Gangs in racks, of several sizes and priorities: they are placed, rejected, and preempt others."""
+    rng = random.Random(3)
+    cluster = Cluster(tmp_path, default_config(TOPOLOGY))
+    for number in range(9):
+        node = make_node(f"n{number}").capacity({"cpu": 4, "pods": 20}).label(rack=f"r{number % 3}")
+        cluster.engine.put(node.obj())
+    for number in range(25):
+        size, priority, name = rng.randrange(1, 6), rng.choice([0, 0, 10]), f"g{number}"
+        cluster.engine.put(
+            (in_rack if rng.random() < 0.7 else group)(rng.randrange(1, size + 1), name, priority=priority)
+        )
+        for index in range(size):
+            member = make_pod(f"{name}-{index}").uid(f"{name}-{index}").req({"cpu": rng.choice([1, 2])})
+            cluster.engine.put(grouped(member.priority(priority), name))
+        cluster.now += rng.choice([0.01, 3.0, 40.0])
+        await cluster.step()
+    result = await asyncio.to_thread(cluster.replayed)
+    assert result.differences == []
+    assert result.placed > 10
+    assert result.failed > 5
+
+
+async def test_extenders_filter_the_pods_of_a_group(tmp_path: Path) -> None:
+    def reply(request: Request) -> Reply:
+        given = msgspec.json.decode(request.body())["NodeNames"]
+        return Reply(msgspec.json.encode({"nodenames": [name for name in given if name == "n2"]}))
+
+    config = load_config(EXTENDED, source="extended", release=TOPOLOGY)
+    cluster = Cluster(tmp_path, config, reply=reply)
+    for number in range(4):
+        node = make_node(f"n{number}").capacity({"cpu": 8, "pods": 20}).label(rack=f"r{number % 2}")
+        cluster.engine.put(node.obj())
+    cluster.engine.put(in_rack(3))
+    for index in range(3):
+        cluster.engine.put(grouped(make_pod(f"p{index}").uid(f"p{index}").req({"cpu": 1})))
+    await cluster.step()
+    placed = {info.pod.node_name for info in cluster.engine.cache.table.pods.values()}
+    assert (placed, len(cluster.engine.cache.table.pods)) == ({"n2"}, 3)
+    result = await asyncio.to_thread(cluster.replayed)
+    assert result.differences == []

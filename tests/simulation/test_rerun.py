@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mooring.api.pod import Pod
+from mooring.api.volcano import GROUP_ANNOTATION
 from mooring.config import default_config, load_config
 from mooring.recording.recording_file import RecordingWriter
 from mooring.recording.records import Header, Kind
@@ -110,9 +111,27 @@ def test_another_configuration_moves_pods_and_changes_the_fragmentation() -> Non
     assert after.metrics.gfr < 0.1
     assert before.metrics.gar == pytest.approx(after.metrics.gar)
     assert after.metrics.sor == pytest.approx(0.5, abs=0.01)
-    assert after.metrics.jwtd["1 GPU"].pods == 4
+    assert after.metrics.jwtd["1 GPU"].jobs == 4
     assert after.metrics.busy_node_hours < before.metrics.busy_node_hours
     assert {"metric", "before", "after"} == set(found.as_dict()["metrics"][0])
+
+
+@pytest.mark.parametrize("kind", ["gang", "Job", "ReplicaSet"])
+def test_jobs_wait_as_a_whole(kind: str) -> None:
+    """A gang, and the pods of a Job, are one job: it has the GPUs of all its pods and the longest waiting time."""
+    first, second = (
+        made.annotation({GROUP_ANNOTATION: "g"}) if kind == "gang" else made.owner(kind, "g")
+        for made in (make_pod(name).req({"cpu": 1, "nvidia.com/gpu": 8}) for name in ("p0", "p1"))
+    )
+    trace = [node("a", gpus=8), TraceChange(1.0, first.obj()), TraceChange(1.0, second.obj())]
+    trace.append(TraceChange(31.0, node("b", gpus=8).item))
+    trace.append(TraceChange(1000.0, make_node("late").capacity({"cpu": 1}).obj()))
+    found = rerun(trace, CONFIG).metrics.jwtd
+    if kind == "ReplicaSet":
+        assert {size: each.jobs for size, each in found.items()} == {"5-8 GPUs": 2}
+    else:
+        assert {size: each.jobs for size, each in found.items()} == {"9-64 GPUs": 1}
+    assert max(each.p99 for each in found.values()) >= 30.0
 
 
 def test_a_pod_that_is_never_bound_waits_longer() -> None:

@@ -218,7 +218,7 @@ def test_a_job_without_its_claim_says_so() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (job("j"), "Job j: spec: there are no tasks in job j"),
+        (job("j"), "Job j: spec: No task specified in job spec"),
         (job("j", task("t", 1), minAvailable=2), "'minAvailable' should not be greater than total replicas"),
         (job("j", task("t", -1)), "spec.tasks[0].replicas: Invalid value: -1: must be greater than or equal to 0"),
         (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.api.yaml_writer import documents_text
-from mooring.config import default_config
+from mooring.config import ConfigError, default_config
 from mooring.loading import Catalog, Setup
 from mooring.simulation.sources import Given, InputError, Source, given_in
 from mooring.simulation.what_if import Comparison, Fit
@@ -50,6 +50,24 @@ def test_weights_are_compared_with_the_present_ones() -> None:
     assert "placed again" in found.notes[0]
     with pytest.raises(InputError, match="Missing is not enabled"):
         ask(Question(weights={"Missing": 1}), cluster(), present=SETUP)
+
+
+def test_another_configuration_is_compared_with_the_present_one() -> None:
+    packed = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}],
+            plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}, {name: PodTopologySpread}]}}}]
+"""
+    found = ask(Question(config=packed), cluster(), present=SETUP)
+    assert isinstance(found, Comparison)
+    assert "placed again" in found.notes[0]
+    assert len(found.moved) == 2, "all four pods are on one node"
+    with pytest.raises(ConfigError):
+        ask(Question(config="profiles: 7"), cluster(), present=SETUP)
+    probing = f"{packed}extenders: [{{urlPrefix: https://a, filterVerb: f, tlsConfig: {{caFile: /etc/shadow}}}}]"
+    with pytest.raises(InputError, match="extenders are not called"):
+        ask(Question(config=probing), cluster(), present=SETUP)
 
 
 @pytest.mark.parametrize(

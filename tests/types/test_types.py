@@ -68,7 +68,8 @@ def docstring_examples() -> str:
             assert found is not None, f"{method.name} has no example"
             body += "\n" + textwrap.indent(found[1], "    ")
     used = [name for name in framework.__all__ if re.search(rf'(?<!")\b{name}\b', body)]
-    text = "import asyncio\nfrom collections.abc import Awaitable\n\nimport numpy as np\nimport numpy.typing as npt\n\n"
+    text = "import asyncio\nfrom collections.abc import Awaitable, Sequence\n\n"
+    text += "import numpy as np\nimport numpy.typing as npt\n\n"
     text += f"from mooring.framework import {', '.join(used)}\n"
     return text + "from mooring.framework.preemption import AskExtenders, Evaluator\n\n" + body
 
@@ -155,5 +156,5 @@ def test_authors_can_import_every_type_of_an_extension_point() -> None:
     used = set(
         re.findall(r"\b[A-Z][a-zA-Z]+\b", " ".join(re.findall(r"^    (?:async )?def (.*):$", text, re.MULTILINE)))
     )
-    own = {"Answer", "Score", "Scores", "Awaitable", "Iterable", "NDArray", "None", "AskExtenders"}
+    own = {"Answer", "Score", "Scores", "Awaitable", "Iterable", "Sequence", "NDArray", "None", "AskExtenders"}
     assert used - own <= set(framework.__all__)

@@ -103,6 +103,16 @@
 {{- $wanted -}}
 {{- end -}}
 
+{{/* Whether the controller serves the admission webhook. */}}
+{{- define "mooring.hasAdmission" -}}
+{{- and .Values.admission.enabled (eq (include "mooring.hasController" .) "true") -}}
+{{- end -}}
+
+{{/* The name of the webhook configurations. */}}
+{{- define "mooring.admission" -}}
+{{- include "mooring.clusterWideController" . }}-admission
+{{- end -}}
+
 {{/* The part of the configuration that a running scheduler does not reload. Changes of it replace the pods. */}}
 {{- define "mooring.restartChecksum" -}}
 {{- $said := include "mooring.configurationObject" . | fromYaml -}}

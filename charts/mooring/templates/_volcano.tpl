@@ -28,6 +28,10 @@
 {{- with $custom.scheduler_kube_api_burst -}}{{- $_ := set $client "burst" . -}}{{- end -}}
 {{- with $client -}}{{- $_ := set $.Values "configExtra" (merge (deepCopy $.Values.configExtra) (dict "clientConnection" .)) -}}{{- end -}}
 {{- if not (kindIs "invalid" $custom.controller_enable) -}}{{- $_ := set .Values.controller "enabled" $custom.controller_enable -}}{{- end -}}
+{{- if not (kindIs "invalid" $custom.admission_enable) -}}{{- $_ := set .Values.admission "enabled" $custom.admission_enable -}}{{- end -}}
+{{- with $custom.enabled_admissions -}}{{- $_ := set $.Values.admission "paths" (splitList "," (nospace .)) -}}{{- end -}}
+{{- with $custom.webhooks_namespace_selector_expressions -}}{{- $_ := set $.Values.admission "namespaceSelectorExpressions" . -}}{{- end -}}
+{{- with $custom.controller_config_override -}}{{- $_ := set $.Values.controller "conf" . -}}{{- end -}}
 {{- $arguments := .Values.controller.extraArgs -}}
 {{- with $custom.controller_kube_api_qps -}}{{- $arguments = append $arguments (printf "--kube-api-qps=%v" .) -}}{{- end -}}
 {{- with $custom.controller_kube_api_burst -}}{{- $arguments = append $arguments (printf "--kube-api-burst=%v" .) -}}{{- end -}}
@@ -43,10 +47,9 @@
 {{- define "mooring.volcanoMissing" -}}
 {{- $custom := .Values.custom | default dict -}}
 {{- $found := list -}}
-{{- if $custom.admission_enable -}}{{- $found = append $found "custom.admission_enable: Mooring has no admission webhooks. The controller checks jobs, and the API server checks fields." -}}{{- end -}}
 {{- if $custom.agent_scheduler_enable -}}{{- $found = append $found "custom.agent_scheduler_enable: there is no separate scheduler for agents; the scheduler's profiles schedule single pods." -}}{{- end -}}
 {{- if $custom.colocation_enable -}}{{- $found = append $found "custom.colocation_enable: the node agent is not part of Mooring." -}}{{- end -}}
 {{- if $custom.metrics_enable -}}{{- $found = append $found "custom.metrics_enable: the chart does not install Prometheus or Grafana; see serviceMonitor, prometheusRule and dashboard." -}}{{- end -}}
-{{- if eq (toString $custom.hypernode_controller_mode) "standalone" -}}{{- $found = append $found "custom.hypernode_controller_mode: there is no controller for HyperNodes." -}}{{- end -}}
+{{- if eq (toString $custom.hypernode_controller_mode) "standalone" -}}{{- $found = append $found "custom.hypernode_controller_mode: the controller of HyperNodes runs with the other controllers, not as a Deployment of its own." -}}{{- end -}}
 {{- toYaml $found -}}
 {{- end -}}

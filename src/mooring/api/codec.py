@@ -20,6 +20,7 @@ from mooring.api.json_depth import prune_json
 from mooring.api.manifest_checks import find_faults, without_nulls
 from mooring.api.meta import KubeObject, ObjectMeta
 from mooring.api.node import Node
+from mooring.api.numa_topology import Numatopology
 from mooring.api.pod import Pod
 from mooring.api.policy import PodDisruptionBudget, PriorityClass
 from mooring.api.scheduling import NativePodGroup
@@ -45,6 +46,7 @@ KINDS: Final[Mapping[tuple[str, str], type[KubeObject]]] = {
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
         Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue, VolcanoJob, HyperNode,
+        Numatopology,
         DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule, NativePodGroup,
     )
 }  # fmt: skip

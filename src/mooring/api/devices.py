@@ -62,6 +62,13 @@ class CapacityRequirements(Model, kw_only=True):
     requests: dict[str, QuantityLike] = field(default_factory=dict)
 
 
+class DeviceDerivedAttribute(Model, kw_only=True):
+    """An attribute that a request computes from others (alpha)."""
+
+    name: str = ""
+    expression: str = ""
+
+
 class ExactDeviceRequest(Model, kw_only=True):
     """A request for devices of one class."""
 
@@ -72,6 +79,7 @@ class ExactDeviceRequest(Model, kw_only=True):
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceSubRequest(Model, kw_only=True):
@@ -84,6 +92,7 @@ class DeviceSubRequest(Model, kw_only=True):
     count: int = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class DeviceRequest(Model, kw_only=True):
@@ -133,6 +142,7 @@ class DeviceRequestAllocationResult(Model, kw_only=True):
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str | None = None
     consumed_capacity: dict[str, QuantityLike] | None = None
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class DeviceAllocationConfiguration(Model, kw_only=True):
@@ -206,9 +216,16 @@ class ResourceClaim(NamespacedObject, kw_only=True):
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
-    def is_reserved_for(self, uid: str) -> bool:
-        """Return whether the claim is reserved for a pod."""
-        return any(each.uid == uid for each in self.status.reserved_for)
+    def is_reserved_for(self, uid: str, group: str | None = None) -> bool:
+        """Return whether the claim is reserved for a pod, or for the group of pods with a name."""
+        return any(
+            each.uid == uid
+            or (
+                group is not None
+                and (each.api_group, each.resource, each.name) == ("scheduling.k8s.io", "podgroups", group)
+            )
+            for each in self.status.reserved_for
+        )
 
 
 class ResourceClaimTemplateSpec(Model, kw_only=True):
@@ -302,6 +319,7 @@ class DeviceCounterConsumption(Model, kw_only=True):
 
     counter_set: str = ""
     counters: dict[str, Counter] = field(default_factory=dict)
+    compatibility_groups: tuple[str, ...] = ()
 
 
 class DeviceTaint(Model, kw_only=True):
@@ -349,6 +367,7 @@ class ResourceSliceSpec(Model, kw_only=True):
     devices: tuple[Device, ...] = ()
     per_device_node_selection: bool | None = None
     shared_counters: tuple[CounterSet, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class ResourceSlice(KubeObject, kw_only=True):

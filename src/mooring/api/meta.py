@@ -219,4 +219,5 @@ def parse_time(text: str) -> float:
 def format_time(seconds: float, *, micros: bool = False) -> str:
     """Format seconds since the epoch as RFC 3339 in UTC, with microseconds for a MicroTime."""
     moment = datetime.fromtimestamp(seconds, tz=UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micros else "%Y-%m-%dT%H:%M:%SZ")
+    text = moment.isoformat(timespec="microseconds" if micros else "seconds")  # strftime takes three times as long
+    return f"{text[:-6]}Z"

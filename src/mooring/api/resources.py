@@ -151,6 +151,14 @@ def pod_requests_nonzero(
     return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=sums, defaults=defaults))
 
 
+def placed_pod_requests(pod: Pod, *, sums: bool) -> tuple[dict[str, int], dict[str, int]]:
+    """Return what ``pod_requests`` and ``pod_requests_nonzero`` return for a pod on a node (``use_status``)."""
+    if _is_simple(pod, use_status=True, sums=sums):
+        asked = amounts(pod.spec.containers[0].resources.requests)
+        return asked, {**_NONZERO_AMOUNTS, **asked}
+    return pod_requests(pod, use_status=True, sums=sums), pod_requests_nonzero(pod, use_status=True, sums=sums)
+
+
 def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> dict[str, int]:
     """Return the requests as allocation scorers count them.
 

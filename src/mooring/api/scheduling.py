@@ -55,9 +55,11 @@ class DisruptionMode(Model, kw_only=True):
 
 
 class PodGroupResourceClaim(Model, kw_only=True):
-    """A claim that the pods of a group share."""
+    """A claim that the pods of a group share, by name or by template."""
 
     name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class NativePodGroupSpec(Model, kw_only=True):
@@ -70,6 +72,7 @@ class NativePodGroupSpec(Model, kw_only=True):
     priority_class_name: str = ""
     priority: int | None = None
     parent_composite_pod_group_name: str | None = None
+    preemption_policy: str | None = None
 
     @property
     def min_count(self) -> int:
@@ -78,19 +81,51 @@ class NativePodGroupSpec(Model, kw_only=True):
         return gang.min_count if gang is not None else 1
 
 
+class PodGroupResourceClaimStatus(Model, kw_only=True):
+    """The claim that was created for an entry of `spec.resourceClaims` of a group."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class NativePodGroupStatus(Model, kw_only=True):
     """The status of a group."""
 
     conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
 
 
 class NativePodGroup(NamespacedObject, kw_only=True):
-    """A PodGroup of `scheduling.k8s.io`; Volcano's kind of this name is `mooring.api.volcano.PodGroup`."""
+    """A PodGroup of `scheduling.k8s.io`; Volcano's kind of this name is `mooring.api.volcano.PodGroup`.
+
+    Attributes:
+        api_version: `scheduling.k8s.io/v1beta1`.
+        kind: `PodGroup`.
+        spec: The specification: policy, constraints, priority.
+        status: The status: conditions, and the names of generated claims.
+    """
 
     api_version: str = field(default_factory=lambda: f"{GROUP}/v1beta1")
     kind: str = field(default_factory=lambda: "PodGroup")
     spec: NativePodGroupSpec = NativePodGroupSpec()
     status: NativePodGroupStatus = NativePodGroupStatus()
+
+    @property
+    def topology_key(self) -> str | None:
+        """The label whose value all nodes of the group share; None without a constraint."""
+        constraints = self.spec.scheduling_constraints
+        return constraints.topology[0].key if constraints is not None and constraints.topology else None
+
+    @property
+    def priority(self) -> int:
+        """The priority of the group and of its pods."""
+        return self.spec.priority or 0
+
+    @property
+    def is_disrupted_as_a_whole(self) -> bool:
+        """Whether the pods of the group are preempted together."""
+        mode = self.spec.disruption_mode
+        return mode is not None and mode.all is not None
 
 
 def native_group_key(pod: Pod) -> str | None:

@@ -1,7 +1,7 @@
 """Schedules of CronJobs.
 
-They are parsed here, because their syntax and its errors are those of Kubernetes (`?`, names, `@daily`), and no
-dependency has them. `@every` is rejected.
+They are parsed here, because their syntax and its errors are those of Kubernetes (`?`, names, `@daily`,
+`@every 5m`), and no dependency has them.
 """
 
 import datetime
@@ -9,6 +9,8 @@ import functools
 import math
 import zoneinfo
 from typing import Final, NamedTuple
+
+from mooring.cel.conversions import parse_duration
 
 _MACROS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -19,6 +21,8 @@ _MACROS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_EVERY: Final = "@every "
+_NANOSECONDS: Final = 1_000_000_000
 _MONTHS: Final = {
     name: number
     for number, name in enumerate(
@@ -56,18 +60,23 @@ class Schedule(NamedTuple):
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return (of_month and of_week) if self.both_days else (of_month or of_week)
 
-    def after(self, moment: float) -> float:
-        """Return the first time after a moment, in seconds since the epoch; infinity if there is none."""
+    def after(self, moment: float, since: float | None = None) -> float:
+        """Return the first time after a moment, in seconds since the epoch; infinity if there is none.
+
+        ``since`` only matters for an ``Interval``.
+        """
         return self._search(moment, 1)
 
-    def latest(self, moment: float) -> float:
-        """Return the last time until a moment, in seconds since the epoch; minus infinity if there is none."""
+    def latest(self, moment: float, since: float | None = None) -> float:
+        """Return the last time until a moment, in seconds since the epoch; minus infinity if there is none.
+
+        ``since`` only matters for an ``Interval``.
+        """
         return self._search(moment, -1)
 
     def local_time(self, moment: float) -> str:
         """Return a moment in the time zone of the schedule, as in RFC 3339."""
-        text = datetime.datetime.fromtimestamp(moment, tz=self.zone).isoformat(timespec="seconds")
-        return text.replace("+00:00", "Z")
+        return _local_time(moment, self.zone)
 
     def _search(self, moment: float, step: int) -> float:
         first = datetime.datetime.fromtimestamp(moment, tz=self.zone).date()
@@ -88,21 +97,57 @@ class Schedule(NamedTuple):
         return math.inf * step
 
 
+class Interval(NamedTuple):
+    """The times of a CronJob with `@every`: they depend on the last time, or on the creation of the CronJob."""
+
+    seconds: int
+    zone: datetime.tzinfo
+
+    def after(self, moment: float, since: float | None = None) -> float:
+        """Return the first time after a moment, counted from another one (by default from the moment itself)."""
+        start = math.floor(moment if since is None else since)
+        return float(start + (max((moment - start) // self.seconds, 0) + 1) * self.seconds)
+
+    def latest(self, moment: float, since: float | None = None) -> float:
+        """Return the last time until a moment, counted from another one; minus infinity if there is none."""
+        before = self.after(moment, since) - self.seconds
+        return before if since is not None and before > since else -math.inf
+
+    def local_time(self, moment: float) -> str:
+        """Return a moment in the time zone of the CronJob, as in RFC 3339."""
+        return _local_time(moment, self.zone)
+
+
+def _local_time(moment: float, zone: datetime.tzinfo) -> str:
+    text = datetime.datetime.fromtimestamp(moment, tz=zone).isoformat(timespec="seconds")
+    return text.replace("+00:00", "Z")
+
+
 @functools.lru_cache(maxsize=1024)
-def parse_schedule(text: str, zone: str = "") -> Schedule:
+def parse_schedule(text: str, zone: str = "") -> Schedule | Interval:
     """Parse the schedule of a CronJob. Raises ValueError."""
-    if text.startswith("@every"):
-        raise ValueError("@every is not supported: use five fields, such as */5 * * * *")
+    if text.startswith(_EVERY):
+        duration = parse_duration(text.removeprefix(_EVERY))
+        if duration is None:
+            raise ValueError(
+                f"failed to parse duration {text[:50]}: write a number with its unit, such as @every 1h30m"
+            )
+        return Interval(max(duration // _NANOSECONDS, 1), _zone(zone))
+    if text.startswith("@") and text not in _MACROS:
+        raise ValueError(f"unrecognized descriptor: {text[:50]}")
     fields = _MACROS.get(text, text).split()
     if len(fields) != len(_FIELDS):
         raise ValueError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     sets = [_values(field, *limits) for field, limits in zip(fields, _FIELDS, strict=True)]
     any_day = [each in {"*", "?", "*/1"} for each in (fields[2], fields[4])]
+    return Schedule(sets[0], sets[1], sets[2], sets[3], sets[4], any(any_day), _zone(zone))
+
+
+def _zone(name: str) -> datetime.tzinfo:
     try:
-        where: datetime.tzinfo = zoneinfo.ZoneInfo(zone) if zone else datetime.UTC
+        return zoneinfo.ZoneInfo(name) if name else datetime.UTC
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"unknown time zone {zone}") from None
-    return Schedule(sets[0], sets[1], sets[2], sets[3], sets[4], any(any_day), where)
+        raise ValueError(f"unknown time zone {name}") from None
 
 
 def _values(field: str, low: int, high: int, names: dict[str, int]) -> frozenset[int]:

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from mooring.api.hyper_nodes import HyperNode
 from mooring.api.meta import KubeObject
+from mooring.api.numa_topology import Numatopology
 from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass
 from mooring.api.volcano import GROUP_ANNOTATION, PodGroup, Queue
 from mooring.batch.conf import BatchConf
+from mooring.batch.device_config import DEFAULT
+from mooring.batch.device_kinds import enabled_devices
 from mooring.batch.hyper_nodes import HyperNodeMembers
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import NodeAmounts, SessionAmounts, request_of
+from mooring.batch.numa_records import NumaRecords
 from mooring.batch.queue import ROOT, QueueInfo
 from mooring.batch.session import QUEUE_NOT_FOUND, InvalidObject, NodeUsage, Session
-from mooring.batch.session_nodes import SessionNode
+from mooring.batch.session_nodes import SessionNodeList
 from mooring.batch.task import TaskInfo, task_status
 from mooring.batch.unsupported_requests import unsupported_request
 from mooring.columns.node_info import PodInfo
 from mooring.framework.handle import Handle
+
+
+class Replacements(NamedTuple):
+    """Objects that a session reads instead of those of the cluster. Such a session must not be carried out."""
+
+    #: By namespace/name.
+    groups: Mapping[str, PodGroup] = {}
+    #: By name; queues that do not exist are added.
+    queues: Mapping[str, Queue] = {}
+    #: By uid; pods that do not exist are added to their group.
+    pods: Mapping[str, Pod] = {}
+    #: The uids of pods that do not exist.
+    gone: Collection[str] = ()
+
+
+_NONE: Final = Replacements()
 
 
 class BatchCluster:
@@ -41,7 +61,9 @@ class BatchCluster:
         images_on_arrival: bool = False,
         hides_unevicted: bool = False,
         unset_is_open: bool = False,
+        node_selector: Collection[tuple[str, str]] = (),
     ) -> None:
+        """``node_selector`` has labels; sessions consider the nodes that have one of them, or all if it is empty."""
         self.handle = handle
         self.kube = KubePlugins(handle, images_on_arrival=images_on_arrival, hides_unevicted=hides_unevicted)
         self.scheduler_names = frozenset(scheduler_names)
@@ -51,8 +73,11 @@ class BatchCluster:
         #: State that plugins keep across sessions.
         self.memory: dict[str, Any] = {}
         self.usage: Mapping[str, NodeUsage] = {}
-        self._amounts = NodeAmounts(handle.table)
-        self._hyper_nodes = HyperNodeMembers(handle.table)
+        #: The kinds of shared devices, by the ConfigMap of their device plugins.
+        self.device_config = DEFAULT
+        self._amounts = NodeAmounts(handle.table, node_selector)
+        self._hyper_nodes = HyperNodeMembers(handle.table, node_selector)
+        self._numa = NumaRecords(handle.lister(Numatopology))
         #: Pods by the job that they belong to, and finished pods by job and uid.
         self._members = handle.lister(Pod).index(self._job_of)
         self._finished: dict[str, dict[str, Pod]] = {}
@@ -79,26 +104,32 @@ class BatchCluster:
 
     # Sessions
 
-    def session(self, conf: BatchConf) -> Session:
+    def session(self, conf: BatchConf, replaced: Replacements = _NONE) -> Session:
         """Open a session on the current state, without plugins."""
         invalid: list[InvalidObject] = []
-        queues = self._queues(invalid)
+        queues = self._queues(invalid, replaced.queues)
         if self.unset_is_open:
             for queue in queues.values():
                 queue.is_open = queue.is_open or not queue.queue.status.state
-        jobs = self._jobs(queues, invalid)
+        jobs = self._jobs(queues, invalid, replaced.groups)
         hyper_nodes = self._hyper_nodes.tree(self.handle.lister(HyperNode).list())
         tasks: dict[str, TaskInfo] = {}
+        devices = enabled_devices(conf, self.device_config)
         for job in jobs.values():
-            for pod in (*self._members.get(job.uid), *self._finished.get(job.uid, {}).values()):
+            if devices.uncounted and job.min_resources is not None:
+                job.min_resources = job.min_resources.without(devices.uncounted)
+            members: Iterable[Pod] = (*self._members.get(job.uid), *self._finished.get(job.uid, {}).values())
+            if replaced is not _NONE:
+                members = self._replaced(job.uid, members, replaced)
+            for pod in members:
                 try:
-                    task = tasks[pod.uid] = self._task(pod)
+                    task = tasks[pod.uid] = self._task(pod, uncounted=devices.uncounted)
                 except ValueError as error:
                     invalid.append(InvalidObject(pod, str(error)))
                     continue
                 job.add(task)
             job.apply_topology(hyper_nodes)
-            job.held = unsupported_request(job, conf, hyper_nodes)
+            job.held = unsupported_request(job, conf, hyper_nodes, devices)
         nodes, amounts = self._nodes(tasks)
         self.kube.unseen.open()
         session = Session(
@@ -112,28 +143,47 @@ class BatchCluster:
             memory=self.memory,
             usage=self.usage,
             hyper_nodes=hyper_nodes,
+            numa=self._numa,
+            total=self._amounts.total(),
         )
         session.invalid += invalid
+        session.device_config = self.device_config
         return session
+
+    def _replaced(self, job: str, members: Iterable[Pod], replaced: Replacements) -> Iterator[Pod]:
+        """Yield the pods of a job with the replacements."""
+        known = {pod.uid: replaced.pods.get(pod.uid, pod) for pod in members if pod.uid not in replaced.gone}
+        yield from known.values()
+        yield from (pod for uid, pod in replaced.pods.items() if uid not in known and self._job_of(pod) == job)
 
     def pending_members(self, group: PodGroup) -> list[Pod]:
         """Return the pods of a group that have no node."""
         return [pod for pod in self._members.get(group.key) if not pod.node_name]
 
-    def _queues(self, invalid: list[InvalidObject]) -> dict[str, QueueInfo]:
+    def members(self, group: str) -> list[Pod]:
+        """Return the pods of a group (``namespace/name``) that have not finished."""
+        return list(self._members.get(group))
+
+    def _queues(self, invalid: list[InvalidObject], replaced: Mapping[str, Queue]) -> dict[str, QueueInfo]:
         """Create the queues; those that cannot be parsed are added to ``invalid``."""
         found: dict[str, QueueInfo] = {}
-        for queue in self.handle.lister(Queue).list():
+        queues: Iterable[Queue] = self.handle.lister(Queue).list()
+        if replaced:
+            queues = {**{queue.name: queue for queue in queues}, **replaced}.values()
+        for queue in queues:
             try:
                 found[queue.name] = QueueInfo(queue)
             except ValueError as error:
                 invalid.append(InvalidObject(queue, str(error)))
         return found
 
-    def _task(self, pod: Pod, info: PodInfo | None = None) -> TaskInfo:
-        """Create the task of a pod; its node is the one in the table."""
+    def _task(self, pod: Pod, info: PodInfo | None = None, uncounted: frozenset[str] = frozenset()) -> TaskInfo:
+        """Create the task of a pod; its node is the one in the table. Resources that are not counted are left out."""
         table = self.handle.table
-        task = TaskInfo(pod, request_of(table.template(pod), pod))
+        request = request_of(table.template(pod), pod)
+        if uncounted:
+            request = request.without(uncounted)
+        task = TaskInfo(pod, request)
         info = table.pods.get(pod.uid) if info is None else info
         if info is None or info.node is None:
             return task
@@ -143,13 +193,18 @@ class BatchCluster:
         task.node_status = task.status
         return task
 
-    def _jobs(self, queues: dict[str, QueueInfo], invalid: list[InvalidObject]) -> dict[str, JobInfo]:
+    def _jobs(
+        self, queues: dict[str, QueueInfo], invalid: list[InvalidObject], replaced: Mapping[str, PodGroup]
+    ) -> dict[str, JobInfo]:
         """Create the jobs of the groups whose queue exists; the other groups are added to ``invalid``."""
         bad_queues = {each.item.name: each.message for each in invalid}
         priorities = {each.name: each for each in self.handle.lister(PriorityClass).list()}
         default = next((each.value for each in priorities.values() if each.global_default), 0)
         found: dict[str, JobInfo] = {}
-        for group in self.handle.lister(PodGroup).list():
+        groups: Iterable[PodGroup] = self.handle.lister(PodGroup).list()
+        if replaced:
+            groups = [replaced.get(group.key, group) for group in groups]
+        for group in groups:
             queue = group.spec.queue or self.default_queue
             if queue in queues:
                 known = priorities.get(group.spec.priority_class_name)
@@ -165,8 +220,8 @@ class BatchCluster:
                 invalid.append(InvalidObject(group, f'queue "{queue}" does not exist', QUEUE_NOT_FOUND))
         return found
 
-    def _nodes(self, tasks: dict[str, TaskInfo]) -> tuple[list[SessionNode], SessionAmounts]:
-        """Create the session's nodes; tasks of pods without a job are added to ``tasks`` when they are first read."""
+    def _nodes(self, tasks: dict[str, TaskInfo]) -> tuple[SessionNodeList, SessionAmounts]:
+        """Return the session's nodes; tasks of pods without a job are added to ``tasks`` when they are first read."""
         current, table = self._amounts, self.handle.table
         current.refresh()
         current.add_slots(sorted({name for task in tasks.values() for name in task.request.scalars or ()}))
@@ -179,5 +234,4 @@ class BatchCluster:
                 task = tasks[uid] = self._task(info.pod, info)
             return task
 
-        offers = current.offers
-        return [SessionNode(info, amounts, offers[row], task_of) for row, info in enumerate(table.nodes)], amounts
+        return SessionNodeList(table.nodes, amounts, current.offers, task_of), amounts

@@ -298,7 +298,7 @@ class _Reader:
 
 
 #: Plugins of Volcano that are not supported yet.
-LATER: Final = frozenset({"numa-aware", "numaaware", "deviceshare", "rescheduling"})
+LATER: Final = frozenset({"rescheduling"})
 
 
 def _missing_plugin(name: str, known: Collection[str]) -> str:

@@ -79,6 +79,14 @@ def worksheet(session: Session, job: JobInfo, tasks: Sequence[TaskInfo]) -> Work
     return Worksheet(Heap(less, [part for uid, part in job.sub_jobs.items() if uid in heaps]), heaps)
 
 
+def gradient(session: Session, subject: JobInfo | SubJob, within: Domain, purpose: Purpose) -> list[list[Domain]]:
+    """Return the domains to try for a job or a part by tier. The first plugin decides; without one, ``within``."""
+    for function in session.all("hyper_node_gradient"):
+        found: list[list[Domain]] = function(subject, within, purpose)
+        return found
+    return [[within]]
+
+
 class Solution(NamedTuple):
     """A domain in which a job has room."""
 
@@ -102,7 +110,7 @@ class DomainSearch:
         """Place a job in the best domain of the lowest tier. Return None, and place nothing, if it fits in none."""
         self._decisions.pop(job.uid, None)
         before = {uid: part.allocated for uid, part in job.sub_jobs.items()}
-        for domains in self._gradient(job, self._session.hyper_nodes.cluster, "allocate"):
+        for domains in gradient(self._session, job, self._session.hyper_nodes.cluster, "allocate"):
             statement = self._place_in_group(job, sheet, domains, before)
             if statement is not None:
                 return statement
@@ -119,12 +127,6 @@ class DomainSearch:
         job.allocated_domain = tree.common(job.allocated_domain, decision[0])
         for uid, domain in decision[1].items():
             job.sub_jobs[uid].allocated = tree.common(job.sub_jobs[uid].allocated, domain)
-
-    def _gradient(self, subject: JobInfo | SubJob, within: Domain, purpose: Purpose) -> list[list[Domain]]:
-        for function in self._session.all("hyper_node_gradient"):
-            found: list[list[Domain]] = function(subject, within, purpose)
-            return found
-        return [[within]]
 
     def _place_in_group(
         self, job: JobInfo, sheet: Worksheet, domains: Sequence[Domain], before: dict[str, Domain | None]
@@ -193,7 +195,7 @@ class DomainSearch:
         if not tasks:
             return None, 0.0
         room = self._room(part.tasks, self._missing(job, part))
-        for group in self._gradient(part, within, "allocate"):
+        for group in gradient(self._session, part, within, "allocate"):
             domains = [domain for domain in group if room[domain.index] >= 1.0]
             while domains:
                 scores = self._scores(part, domains)
@@ -230,7 +232,7 @@ class DomainSearch:
         room = self._room(part.tasks, self._missing(job, part))
         found: list[tuple[float, Domain]] = []
         for domain in domains:
-            groups = self._gradient(part, domain, "allocate")
+            groups = gradient(self._session, part, domain, "allocate")
             inner = [each for group in groups for each in group if room[each.index] >= 1.0]
             if inner:
                 found.append((float(self._scores(part, inner).max()), domain))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from mooring.api.codec import decode_object
+from mooring.api.codec import Unknown, decode_object
 from mooring.api.core import Namespace
 from mooring.api.decode_errors import ManifestError
 from mooring.api.devices import ResourceClaim, ResourceClaimStatus
@@ -21,12 +21,16 @@ from mooring.api.volcano import PodGroup, PodGroupStatus, Queue
 from mooring.batch.actions import ACTIONS
 from mooring.batch.cluster import BatchCluster
 from mooring.batch.conf import BatchConf, read_conf
+from mooring.batch.cpu_sets import format_cpus
 from mooring.batch.debug_dump import at_open
+from mooring.batch.device_config import DEFAULT, DeviceConfig, DeviceConfigError, config_of
+from mooring.batch.device_kinds import config_map_place
 from mooring.batch.kube_plugins import RELEASE
 from mooring.batch.plugins import PLUGINS
+from mooring.batch.plugins.numa_aware import NumaAware
 from mooring.batch.run import Outcome, PodNote, close_session, open_session, run_actions
 from mooring.batch.session import Session
-from mooring.batch.task import ALLOCATED, PIPELINED
+from mooring.batch.task import ALLOCATED, PIPELINED, TaskInfo
 from mooring.columns.table import NodeTable
 from mooring.config.config_errors import ConfigError
 from mooring.framework.handle import Handle
@@ -43,15 +47,26 @@ class CaseError(ValueError):
 def evaluate(
     case: Mapping[str, Any], *, trace: bool = False, plugins: Mapping[str, type[Any]] = PLUGINS
 ) -> dict[str, Any]:
-    """Evaluate one case: ``{"conf": text, "objects": [...], "sessions"?: 2}``."""
+    """Evaluate one case: ``{"conf": text, "objects": [...], "sessions"?: 2, "then"?: [...]}``.
+
+    The objects in ``then`` replace others before the second session.
+    """
     conf = _conf(case.get("conf"), plugins)
-    objects = list(_objects(case))
+    objects, then = list(_objects(case)), list(_objects(case, "then"))
     sessions = case.get("sessions", 1)
     if sessions not in (1, 2):
         raise CaseError("sessions: give 1 or 2")
-    answer, after = _session(conf, objects, trace, plugins)
+    config = offline_device_config(case.get("objects", []), conf)
+    cluster = offline_cluster(objects)
+    cluster.device_config = config
+    answer, after = _session(conf, cluster, objects, trace, plugins)
     if sessions == 2:
-        answer["next"] = _session(conf, after, trace, plugins)[0]
+        following = offline_cluster(after)
+        following.device_config = config
+        following.memory = cluster.memory
+        for item in then:
+            following.handle.lister(type(item)).put(item)
+        answer["next"] = _session(conf, following, after, trace, plugins)[0]
     return answer
 
 
@@ -64,25 +79,38 @@ def _conf(text: object, plugins: Mapping[str, type[Any]]) -> BatchConf:
         raise CaseError(str(error)) from None
 
 
-def _objects(case: Mapping[str, Any]) -> Iterator[KubeObject]:
-    given = case.get("objects", [])
+def _objects(case: Mapping[str, Any], key: str = "objects") -> Iterator[KubeObject]:
+    given = case.get(key, [])
     if not isinstance(given, list):
-        raise CaseError("objects: not a list; give the cluster's objects as a list")
+        raise CaseError(f"{key}: not a list; give the cluster's objects as a list")
     for number, raw in enumerate(given):
         if not isinstance(raw, dict):
-            raise CaseError(f"objects[{number}]: not an object")
+            raise CaseError(f"{key}[{number}]: not an object")
         try:
             item = decode_object(raw)
         except ManifestError as error:
-            raise CaseError(f"objects[{number}]: {error}") from None
+            raise CaseError(f"{key}[{number}]: {error}") from None
         if isinstance(item, KubeObject):
             yield item
 
 
+def offline_device_config(objects: Iterable[Mapping[str, Any]], conf: BatchConf) -> DeviceConfig:
+    """Return the ConfigMap of the device plugins; the default if there is none, or an invalid one."""
+    namespace, name = config_map_place(conf)
+    for raw in objects:
+        if raw.get("kind") == "ConfigMap" and name:
+            item = decode_object(dict(raw))
+            if isinstance(item, Unknown) and (item.metadata.namespace, item.name) == (namespace, name):
+                try:
+                    return config_of(raw.get("data") or {})
+                except DeviceConfigError:
+                    break
+    return DEFAULT
+
+
 def _session(
-    conf: BatchConf, objects: list[KubeObject], trace: bool, plugins: Mapping[str, type[Any]]
+    conf: BatchConf, cluster: BatchCluster, objects: list[KubeObject], trace: bool, plugins: Mapping[str, type[Any]]
 ) -> tuple[dict[str, Any], list[KubeObject]]:
-    cluster = offline_cluster(objects)
     session = cluster.session(conf)
     session.journal = []
     opened = open_session(session, plugins)
@@ -121,6 +149,15 @@ def offline_cluster(objects: list[KubeObject]) -> BatchCluster:
 
 def _answer(session: Session, outcome: Outcome) -> dict[str, Any]:
     pipelined = [task for job in session.jobs.values() for task in job.of_status(PIPELINED)]
+    views = session.memory.get(NumaAware.name, {})
+    free = {name: format_cpus(view.free) for name, view in sorted(views.items()) if view.free is not None}
+    annotated = {task.key: dict(task.annotations) for task in session.bindings if task.annotations}
+    locks = sorted(
+        f"{task.node_name} {lock.name}"
+        for task in session.bindings
+        for lock in session.node_locks.get(task.uid, ())
+        if lock.stays
+    )
     return {
         "bound": {task.key: task.node_name for task in sorted(session.bindings, key=lambda task: task.key)},
         "pipelined": {task.key: task.node_name for task in sorted(pipelined, key=lambda task: task.key)},
@@ -128,6 +165,9 @@ def _answer(session: Session, outcome: Outcome) -> dict[str, Any]:
         "podGroups": {uid: _group(status) for uid, status in sorted(outcome.groups.items())},
         "pods": {note.task.key: _pod(note) for note in outcome.pods if _changes(note)},
         "queues": {name: {"allocated": held} for name, held in sorted(outcome.queues.items())},
+        **({"annotations": dict(sorted(annotated.items()))} if annotated else {}),
+        **({"locks": locks} if locks else {}),
+        **({"numa": free} if free else {}),
     }
 
 
@@ -169,7 +209,7 @@ def _changes(note: PodNote) -> bool:
 
 
 def _after(session: Session, outcome: Outcome, objects: list[KubeObject]) -> Iterator[KubeObject]:
-    bound = {task.uid: task.node_name for task in session.bindings}
+    bound = {task.uid: task for task in session.bindings}
     gone = {task.uid for task, _ in session.evictions}
     notes = {note.task.uid: note for note in outcome.pods}
     reserved = session.kube.device_reservations
@@ -205,13 +245,13 @@ def _claim_after(claim: ResourceClaim, gone: set[str]) -> ResourceClaim | None:
     return replace(claim, status=replace(claim.status, reserved_for=users) if users else ResourceClaimStatus())
 
 
-def _pod_after(pod: Pod, node_name: str | None, note: PodNote | None) -> Pod:
+def _pod_after(pod: Pod, task: TaskInfo | None, note: PodNote | None) -> Pod:
     replace = msgspec.structs.replace
-    if node_name is not None:
+    if task is not None:
         conditions = (*(c for c in pod.status.conditions if c.type != "PodScheduled"),)
         scheduled = Condition(type="PodScheduled", status="True")
         status = replace(pod.status, phase="Running", conditions=(*conditions, scheduled))
-        return replace(pod, spec=replace(pod.spec, node_name=node_name), status=status)
+        return replace(task.pod, spec=replace(pod.spec, node_name=task.node_name), status=status)
     if note is None:
         return pod
     condition = Condition(type="PodScheduled", status="False", reason=note.reason.reason, message=note.reason.message)

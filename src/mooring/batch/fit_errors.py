@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mooring.framework.status import Code, Status
 
 Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
 #: The statuses of one node, in order.
 Verdict = tuple[Status, ...]
 
@@ -27,6 +28,9 @@ class Stage(Protocol):
     def verdict(self, row: int) -> Verdict:
         """Return the statuses of a rejected row."""
 
+    def kinds(self, rows: Rows) -> npt.NDArray[np.integer]:
+        """Return a number for each of some rejected rows: rows with equal numbers have equal verdicts."""
+
     def unresolvable(self) -> Mask:
         """Return the rejected rows on which no eviction can help."""
 
@@ -41,6 +45,10 @@ class Everywhere:
     def verdict(self, row: int) -> Verdict:
         """Return the verdict."""
         return self._verdict
+
+    def kinds(self, rows: Rows) -> Rows:
+        """Return the same number for all rows."""
+        return np.zeros(len(rows), dtype=np.intp)
 
     def unresolvable(self) -> Mask:
         """Return all rows, or none."""
@@ -65,6 +73,18 @@ class FitErrors:
                 yield row, stage.verdict(row)
             seen = stage.failed.copy() if seen is None else seen | stage.failed
 
+    def groups(self) -> Iterator[tuple[Verdict, Rows]]:
+        """Yield the statuses of rejected rows, each with the rows that have them, in the order of the first rows."""
+        seen: Mask | None = None
+        for stage in self._stages:
+            rows = np.flatnonzero(stage.failed if seen is None else stage.failed & ~seen)
+            seen = stage.failed if seen is None else seen | stage.failed
+            if not len(rows):
+                continue
+            kinds, first, inverse = np.unique(stage.kinds(rows), return_index=True, return_inverse=True)
+            for kind in np.argsort(first).tolist():
+                yield stage.verdict(int(rows[first[kind]])), rows if len(kinds) == 1 else rows[inverse == kind]
+
     def unresolvable(self) -> Mask | None:
         """Return the rows on which no eviction can help; None if there are none."""
         found: Mask | None = None
@@ -84,11 +104,11 @@ class FitErrors:
     def _compose(self) -> str:
         reasons: Counter[str] = Counter()
         count = 0
-        for _, verdict in self.verdicts():
-            count += 1
+        for verdict, rows in self.groups():
+            count += len(rows)
             for status in verdict:
                 if status.reasons:
-                    reasons[status.message] += 1
+                    reasons[status.message] += len(rows)
         message = self._message or f"0/{count} nodes are unavailable"
         if not count:
             return message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mooring.api.hyper_nodes import HyperNode, MemberSelector
 from mooring.api.label_selectors import SelectorError, compile_selector
 from mooring.api.patterns import PatternIssue, found
+from mooring.batch.node_amounts import is_selected
 from mooring.columns.row_cursor import RowCursor
 from mooring.columns.table import NodeTable
 
@@ -78,11 +79,19 @@ class HyperNodes:
     """
 
     def __init__(
-        self, hyper_nodes: Sequence[HyperNode], members: Mapping[str, set[int]], row_of: Mapping[str, int]
+        self,
+        hyper_nodes: Sequence[HyperNode],
+        members: Mapping[str, set[int]],
+        row_of: Mapping[str, int],
+        outside: Collection[int] = (),
     ) -> None:
-        """``members`` are the rows that the selectors of each HyperNode choose, ``row_of`` the rows of all nodes."""
+        """Build the tree.
+
+        ``members`` are the rows that the selectors of each HyperNode choose, ``row_of`` the rows of all nodes,
+        ``outside`` the rows of nodes that sessions do not consider, which are in no domain.
+        """
         count = len(row_of)
-        self.row_of = dict(row_of)
+        self.row_of = {name: row for name, row in row_of.items() if row not in outside} if outside else dict(row_of)
         known = {each.name: each for each in sorted(hyper_nodes, key=lambda each: each.name)}
         self.problem, parents = _parents(known)
         if self.problem:
@@ -94,7 +103,8 @@ class HyperNodes:
         ]
         self.by_name = {each.name: each for each in self.domains}
         top = max((each.tier for each in self.domains), default=0) + 1
-        self.cluster = Domain(len(self.domains), CLUSTER, max(top, 1), np.arange(count, dtype=np.intp))
+        inside = np.array(sorted(self.row_of.values()), dtype=np.intp)
+        self.cluster = Domain(len(self.domains), CLUSTER, max(top, 1), inside)
         for each in self.domains:
             parent = parents.get(each.name)
             each.parent = self.cluster if parent is None else self.by_name[parent]
@@ -199,8 +209,9 @@ def _with_descendants(
 class HyperNodeMembers:
     """Builds the tree for each session. The members are only computed again if nodes or HyperNodes changed."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, selector: Collection[tuple[str, str]] = ()) -> None:
         self._table = table
+        self._selector = selector
         self._cursor = RowCursor(table, table.node_changes, survives_resize=True)
         #: The name and labels of each row's node when the tree was built.
         self._nodes: list[tuple[str, Mapping[str, str]]] = []
@@ -211,9 +222,12 @@ class HyperNodeMembers:
         given = tuple(hyper_nodes)
         changed = self._read()
         if changed or self._built is None or not _same(self._built[0], given):
-            labels = _LabelIndex(self._nodes)
-            members = {each.name: self._rows(each, labels) for each in given}
-            self._built = given, HyperNodes(given, members, self._table.row_of)
+            index = MemberIndex(self._nodes)
+            members = {each.name: self._rows(each, index) for each in given}
+            outside = {row for row, (_, own) in enumerate(self._nodes) if not is_selected(own, self._selector)}
+            if outside:
+                members = {name: rows - outside for name, rows in members.items()}
+            self._built = given, HyperNodes(given, members, self._table.row_of, outside)
         return self._built[1]
 
     def _read(self) -> bool:
@@ -231,23 +245,39 @@ class HyperNodeMembers:
         self._cursor.advance()
         return differs
 
-    def _rows(self, item: HyperNode, labels: _LabelIndex) -> set[int]:
+    def _rows(self, item: HyperNode, index: MemberIndex) -> set[int]:
         rows: set[int] = set()
         for member in item.spec.members:
             if member.type == "Node":
-                rows.update(self._selected(member.selector, labels))
+                rows.update(self._selected(member.selector, index))
         return rows
 
-    def _selected(self, selector: MemberSelector, labels: _LabelIndex) -> Iterable[int]:
-        """Return the rows that a selector chooses, as in Volcano: a faulty expression chooses nothing."""
+    def _selected(self, selector: MemberSelector, index: MemberIndex) -> Iterable[int]:
+        """Return the rows that a selector chooses."""
         if selector.exact_match is not None:
             row = self._table.row_of.get(selector.exact_match.name)
             if row is not None:
                 yield row
+        yield from index.selected(selector)
+
+
+class MemberIndex:
+    """Nodes by label and value, so that a HyperNode per rack does not read every node of the cluster.
+
+    Attributes:
+        nodes: The name and labels of each row's node.
+    """
+
+    def __init__(self, nodes: Sequence[tuple[str, Mapping[str, str]]]) -> None:
+        self.nodes = nodes
+        self._rows: dict[str, dict[str, list[int]]] = {}
+
+    def selected(self, selector: MemberSelector) -> Iterable[int]:
+        """Return the rows that a pattern or labels choose, as in Volcano: a faulty expression chooses nothing."""
         if selector.regex_match is not None:
             pattern = selector.regex_match.pattern
             try:
-                yield from [row for row, (name, _) in enumerate(self._nodes) if found(pattern, name)]
+                yield from [row for row, (name, _) in enumerate(self.nodes) if found(pattern, name)]
             except PatternIssue:
                 return
         wanted = selector.label_match
@@ -256,28 +286,20 @@ class HyperNodeMembers:
                 compiled = compile_selector(wanted)
             except SelectorError:
                 return
-            for row in labels.candidates(wanted.match_labels):
-                if compiled.matches(self._nodes[row][1]):
+            for row in self._candidates(wanted.match_labels):
+                if compiled.matches(self.nodes[row][1]):
                     yield row
 
-
-class _LabelIndex:
-    """The rows by label and value, so that a HyperNode per rack does not read every node of the cluster."""
-
-    def __init__(self, nodes: Sequence[tuple[str, Mapping[str, str]]]) -> None:
-        self._nodes = nodes
-        self._rows: dict[str, dict[str, list[int]]] = {}
-
-    def candidates(self, labels: Mapping[str, str]) -> Iterable[int]:
+    def _candidates(self, labels: Mapping[str, str]) -> Iterable[int]:
         """Return the rows that have the first of the labels; all rows if there is none."""
         for key, value in labels.items():
             if key not in self._rows:
                 by_value = self._rows[key] = {}
-                for row, (_, own) in enumerate(self._nodes):
+                for row, (_, own) in enumerate(self.nodes):
                     if key in own:
                         by_value.setdefault(own[key], []).append(row)
             return self._rows[key].get(value, ())
-        return range(len(self._nodes))
+        return range(len(self.nodes))
 
 
 def _same(left: tuple[HyperNode, ...], right: tuple[HyperNode, ...]) -> bool:

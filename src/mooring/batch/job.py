@@ -283,16 +283,15 @@ class JobInfo:
         )
 
     @property
-    def has_hard_topology(self) -> bool:
-        """Whether all tasks of the job, or of a part, must be within one domain."""
-        topologies = (self.group.spec.network_topology, *(part.topology for part in self.sub_jobs.values()))
-        return any(each is not None and each.mode != "soft" for each in topologies)
+    def searches_tiers(self) -> bool:
+        """Whether the job or a part has a topology whose tiers are known. The mode soft tries all tiers."""
+        tiers = (self.highest_tier, *(part.highest_tier for part in self.sub_jobs.values()))
+        return any(tier is not None for tier in tiers)
 
     @property
     def searches_domains(self) -> bool:
         """Whether the job is placed domain by domain."""
-        tiers = (self.highest_tier, *(part.highest_tier for part in self.sub_jobs.values()))
-        return self.has_policies or any(tier is not None for tier in tiers)
+        return self.has_policies or self.searches_tiers
 
     def part_of(self, task: TaskInfo) -> SubJob | None:
         """Return the part that a task belongs to; None if the job is not split and has no topology."""
@@ -341,6 +340,12 @@ class JobInfo:
             return True
         found = Counter(part.policy for part in self.sub_jobs.values() if counts(part))
         return all(found[policy] >= least for policy, least in self._minimum_parts.items())
+
+    def spare_parts(self) -> Counter[str]:
+        """Return how many more parts of each policy are ready than the job needs."""
+        spare = Counter(part.policy for part in self.sub_jobs.values() if part.is_ready)
+        spare.subtract(self._minimum_parts)
+        return spare
 
     def needs_part(self, part: SubJob, found: Counter[str]) -> bool:
         """Return whether a policy needs one more part, given how many of each policy there are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,11 @@ def node_allocatable(node: Node) -> Resource:
     return result
 
 
+def is_selected(labels: Mapping[str, str], selector: Collection[tuple[str, str]]) -> bool:
+    """Return whether a node has one of the labels of ``--node-selector``; without labels, every node is selected."""
+    return not selector or any(labels.get(key) == value for key, value in selector)
+
+
 def request_of(template: PodTemplate, pod: Pod) -> Resource:
     """Return a pod's request, computed once for each template. It is shared: do not modify it."""
     return template.kept(_REQUEST, lambda: pod_request(pod))
@@ -58,17 +63,20 @@ class NodeAmounts:
     """Allocatable and used amounts of nodes, by resource (slot) and row of the node table.
 
     ``refresh`` updates the columns from the table; it reads only the rows that changed. Assumed pods are pods of the
-    table, so they are counted like any other.
+    table, so they are counted like any other. Nodes that are not selected have no allocatable resources.
     """
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, selector: Collection[tuple[str, str]] = ()) -> None:
         self._table = table
+        self.selector = selector
+        self._selected: Mask = np.ones(_ROWS, dtype=np.bool_)
         self._nodes = RowCursor(table, table.node_changes, survives_resize=True)
         self._pods = RowCursor(table, table.changes, survives_resize=True)
         #: Resource -> slot; CPU and memory come first, since they are always compared.
         self.slots: dict[str, int] = {CPU: 0, MEMORY: 1, PODS: 2}
         #: The allocatable resources of each row's node. They are shared: do not modify them.
         self.offers: list[Resource] = []
+        self._total: Resource | None = None
         self.allocatable: Floats = np.zeros((_SLOTS, _ROWS))
         self.used: Floats = np.zeros((_SLOTS, _ROWS))
         self.releasing: Floats = np.zeros((_SLOTS, _ROWS))
@@ -89,6 +97,8 @@ class NodeAmounts:
         rows = self._nodes.changed(_MANY)
         if rows is None:
             self.offers = []
+        if rows is None or len(rows) or size != len(self.offers):
+            self._total = None
         del self.offers[size:]
         self.offers += [Resource()] * (size - len(self.offers))
         for row in range(size) if rows is None else rows:
@@ -99,8 +109,22 @@ class NodeAmounts:
             self._read_pods(row)
         self._pods.advance()
 
+    def selected(self) -> Mask | None:
+        """Return which nodes are selected; None for all of them."""
+        return self._selected[: len(self._table)].copy() if self.selector else None
+
+    def total(self) -> Resource:
+        """Return a new sum of the allocatable resources of all selected nodes."""
+        if self._total is None:
+            self._total = Resource()
+            for offer in self.offers:
+                self._total.add(offer)
+        return self._total.clone()
+
     def _read_node(self, row: int) -> None:
-        offer = self.offers[row] = node_allocatable(self._table.nodes[row].node)
+        node = self._table.nodes[row].node
+        self._selected[row] = is_selected(node.labels, self.selector)
+        offer = self.offers[row] = node_allocatable(node) if self._selected[row] else Resource()
         amounts = offer.as_dict()
         self.add_slots(amounts)
         self.allocatable[:, row] = 0.0
@@ -136,6 +160,9 @@ class NodeAmounts:
             bigger = np.zeros((slots, rows))
             bigger[: column.shape[0], : column.shape[1]] = column
             setattr(self, name, bigger)
+        selected = np.ones(rows, dtype=np.bool_)
+        selected[: len(self._selected)] = self._selected
+        self._selected = selected
 
 
 class SessionAmounts:
@@ -147,6 +174,11 @@ class SessionAmounts:
         self.allocatable: Floats = current.allocatable[shape].copy()
         self.used: Floats = current.used[shape].copy()
         self.releasing: Floats = current.releasing[shape].copy()
+        #: The nodes that the session considers; None for all of them. The others have no amounts.
+        self.selected: Mask | None = current.selected()
+        if self.selected is not None:
+            for column in (self.allocatable, self.used, self.releasing):
+                column[:, ~self.selected] = 0.0
         self.pipelined: Floats = np.zeros(self.used.shape)
         self.idle: Floats = self.allocatable - self.used
         #: idle + releasing - pipelined.
@@ -169,10 +201,14 @@ class SessionAmounts:
             enough = column > amount - MIN_RESOURCE
             result = enough if result is None else np.logical_and(result, enough, out=result)
         assert result is not None, "CPU and memory are always compared"
+        if self.selected is not None:
+            result &= self.selected if rows is None else self.selected[rows]
         return result
 
     def fits_row(self, request: Resource, room: Floats, row: int) -> bool:
         """Return whether one row has room for a request."""
+        if self.selected is not None and not self.selected[row]:
+            return False
         for slot, amount in self.by_slot(request):
             if not room.item(slot, row) > amount - MIN_RESOURCE:
                 return False

@@ -63,6 +63,14 @@ class Resource:
         copy.max_tasks = self.max_tasks
         return copy
 
+    def without(self, names: frozenset[str]) -> Resource:
+        """Return the amounts without some resources other than CPU and memory; itself if it has none of them."""
+        if names.isdisjoint(self.scalars or ()):
+            return self
+        copy = self.clone()
+        copy.scalars = {name: amount for name, amount in (self.scalars or {}).items() if name not in names} or None
+        return copy
+
     def get(self, name: str) -> float:
         """Return the amount of a resource; 0 if it is not named."""
         if name == CPU:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mooring.api.meta import format_time
@@ -20,13 +21,11 @@ from mooring.batch.queue import ROOT
 from mooring.batch.resource import CPU, MEMORY, PODS, Resource
 from mooring.batch.session import Session
 from mooring.batch.task import ALLOCATED, COMPLETED, HOLDING, PENDING, PIPELINED, RUNNING, SCHEDULED, TaskInfo
-from mooring.batch.unsupported_requests import NOT_SUPPORTED, TOPOLOGY_PLUGIN, finds_domains
+from mooring.batch.unsupported_requests import NOT_SUPPORTED, ignored_requests
 from mooring.framework.plugin_errors import contain, failure_text
 
-_SOFT = (
-    f"spec.networkTopology has the mode soft, which needs the plugin {TOPOLOGY_PLUGIN}: "
-    "pods are placed without regard to it"
-)
+#: Measures the call of a plugin's method, given the names of both.
+Measure = Callable[[str, str], contextlib.AbstractContextManager[object]]
 
 
 class PodNote(NamedTuple):
@@ -48,8 +47,10 @@ def open_session(
     session: Session,
     plugins: Mapping[str, type[Any]] = PLUGINS,
     guards: SessionGuards | None = None,
+    measure: Measure | None = None,
 ) -> list[Any]:
     """Create the plugins and register their callbacks; plugins that do not exist or raise are skipped."""
+    measure = measure or _unmeasured
     guards = guards or guards_for(session)
     opened: list[tuple[Any, PluginGuard | None]] = []
     for option in session.conf.options():
@@ -62,13 +63,18 @@ def open_session(
         session.opening = option.name
         session.wrap = None if guard is None else guard.wrap
         start = functools.partial(_start, cls, arguments, session)
-        plugin = start() if guard is None else guard.call("on_session_open", start)
+        with measure(option.name, "OnSessionOpen"):
+            plugin = start() if guard is None else guard.call("on_session_open", start)
         if plugin is FAILED:
             session.unregister(option.name)
         session.warnings += arguments.warnings
         opened.append((plugin, guard))
     session.opening, session.wrap = "", None
     return opened
+
+
+def _unmeasured(_plugin: str, _method: str) -> contextlib.AbstractContextManager[object]:
+    return contextlib.nullcontext()
 
 
 def _start(cls: type[Any], arguments: Arguments, session: Session) -> Any:
@@ -110,25 +116,31 @@ def _guarded_steps(name: str, action: Action, session: Session) -> Iterator[str]
         session.warnings.append(f'action "{name}" failed: {failure_text(error)}')
 
 
-def close_session(session: Session, plugins: list[Any]) -> Outcome:
-    """Call on_session_close, and compute all statuses."""
+def close_plugins(session: Session, plugins: list[Any], measure: Measure | None = None) -> None:
+    """Call on_session_close of the plugins."""
+    measure = measure or _unmeasured
     for plugin, guard in plugins:
         if not hasattr(plugin, "on_session_close"):
             continue
         stop = functools.partial(plugin.on_session_close, session)
-        if guard is None:
-            stop()
-        else:
-            guard.call("on_session_close", stop)
+        with measure(getattr(plugin, "name", type(plugin).__name__), "OnSessionClose"):
+            if guard is None:
+                stop()
+            else:
+                guard.call("on_session_close", stop)
     for _, guard in plugins:
         if guard is not None:
             guard.end_session()
+
+
+def close_session(session: Session, plugins: list[Any], measure: Measure | None = None) -> Outcome:
+    """Call on_session_close, and compute all statuses."""
+    close_plugins(session, plugins, measure)
     groups, pods = {}, []
     for job in session.jobs.values():
         if job.held and (PENDING in job.by_status or not job.tasks):
             job.set_condition(_held_condition(job, session))
-        if job.has_topology and not job.held and PENDING in job.by_status and not finds_domains(session.conf):
-            session.job_warnings.append((job, NOT_SUPPORTED, _SOFT))
+        session.job_warnings += [(job, NOT_SUPPORTED, text) for text in ignored_requests(job, session.conf)]
         status = job.status(phase_of(job, session.uid))
         groups[job.uid] = status
         base = job.held or job_message(job) or UNAVAILABLE

@@ -37,26 +37,31 @@ class InsufficientRoom:
     def __init__(self, session: Session, request: Resource, failed: Mask) -> None:
         self.failed = failed
         rows = np.flatnonzero(failed)
-        self._names = dict(zip(rows.tolist(), _first_lacking(session, request, rows), strict=True))
+        self._names = ["cpu", "memory", *sorted(request.scalars or ())]
+        self._lacking: npt.NDArray[np.int64] = np.full(len(failed), -1)
+        self._lacking[rows] = _first_lacking(session, request, self._names, rows)
 
     def verdict(self, row: int) -> Verdict:
         """Return which resource is insufficient."""
-        return (_insufficient(self._names[row]),)
+        return (_insufficient(self._names[self._lacking[row]]),)
+
+    def kinds(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Return the numbers of the resources."""
+        return self._lacking[rows]
 
     def unresolvable(self) -> Mask:
         """Return no rows: evictions can help on all of them."""
         return np.zeros(len(self.failed), dtype=np.bool_)
 
 
-def _first_lacking(session: Session, request: Resource, rows: Rows) -> list[str]:
-    """Return the first lacking resource of rows without room: CPU, memory, then the others by name."""
+def _first_lacking(session: Session, request: Resource, names: list[str], rows: Rows) -> npt.NDArray[np.int64]:
+    """Return the first of the resources that rows without room lack, as its position in ``names``."""
     amounts = session.amounts
-    names = ["cpu", "memory", *sorted(request.scalars or ())]
     found: npt.NDArray[np.int64] = np.full(len(rows), -1)
     for number, name in reversed(list(enumerate(names))):
         short = ~(amounts.future[amounts.slots[name], rows] > request.get(name) - 0.1)
         found[short] = number
-    return [names[number] for number in found.tolist()]
+    return found
 
 
 _INSUFFICIENT: dict[str, Status] = {}
@@ -86,6 +91,10 @@ class RejectedByRow:
         """Return the row's statuses."""
         return self._verdicts[row]
 
+    def kinds(self, rows: Rows) -> Rows:
+        """Return the rows: each may have its own reasons."""
+        return rows
+
     def unresolvable(self) -> Mask:
         """Return the rows on which no eviction can help."""
         return self._unresolvable
@@ -111,6 +120,10 @@ class RejectedByColumn:
         """Return the status of a row's code."""
         return (self._verdicts.status(int(self._verdicts.codes[row])),)
 
+    def kinds(self, rows: Rows) -> npt.NDArray[np.integer]:
+        """Return the codes."""
+        return self._verdicts.codes[rows]
+
     def unresolvable(self) -> Mask:
         """Return the rows on which no eviction can help."""
         return self._unresolvable
@@ -126,6 +139,10 @@ class PartialStage:
     def verdict(self, row: int) -> Verdict:
         """Return the row's statuses."""
         return self._stage.verdict(row)
+
+    def kinds(self, rows: Rows) -> npt.NDArray[np.integer]:
+        """Return the numbers of the other stage."""
+        return self._stage.kinds(rows)
 
     def unresolvable(self) -> Mask:
         """Return the rows on which no eviction can help."""
@@ -168,14 +185,20 @@ def pre_predicate(session: Session, task: TaskInfo) -> str:
 
 def nowhere(session: Session, error: str, allowed: Mask | None = None) -> FitErrors:
     """Return the same error for all (allowed) nodes."""
-    everywhere = np.ones(len(session.node_list), dtype=np.bool_) if allowed is None else allowed
-    return FitErrors([Everywhere(everywhere, (Status.error(error),))])
+    return FitErrors([Everywhere(_allowed(session, allowed), (Status.error(error),))])
+
+
+def _allowed(session: Session, allowed: Mask | None) -> Mask:
+    """Return a new mask of the allowed nodes that the session considers."""
+    mask: Mask = np.ones(len(session.node_list), dtype=np.bool_) if allowed is None else allowed.copy()
+    if session.amounts.selected is not None:
+        mask &= session.amounts.selected
+    return mask
 
 
 def find_nodes(session: Session, task: TaskInfo, mode: Mode, cache: ErrorCache, allowed: Mask | None = None) -> Found:
     """Return the feasible nodes among the allowed ones; ``pre_predicate`` must have run for the task."""
-    count = len(session.node_list)
-    alive: Mask = np.ones(count, dtype=np.bool_) if allowed is None else allowed.copy()
+    alive = _allowed(session, allowed)
     stages: list[Stage] = []
     for stage in cache.known(task):
         failed = stage.failed & alive

@@ -16,21 +16,25 @@ import numpy.typing as npt
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.batch.conf import BatchConf
+from mooring.batch.device_config import DEFAULT, DeviceConfig
 from mooring.batch.heap import Heap
 from mooring.batch.hyper_nodes import HyperNodes
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import SessionAmounts
+from mooring.batch.node_locks import NodeLock
+from mooring.batch.numa_records import NumaRecords
 from mooring.batch.queue import QueueInfo
 from mooring.batch.rankings import Parts, Rankings
 from mooring.batch.registrations import NodeCallback, Registrations
 from mooring.batch.resource import MIN_RESOURCE, Resource
-from mooring.batch.session_nodes import SessionNode, SessionNodes
+from mooring.batch.session_nodes import NodesByName, SessionNodeList, SessionNodes
 from mooring.batch.statement import Statement
 from mooring.batch.task import ALLOCATED, BINDING, PENDING, Status, TaskInfo
 from mooring.columns.row_cursor import ChangeLog
 from mooring.columns.table import NodeTable
 from mooring.framework.handle import Handle
+from mooring.framework.listers import Lister
 from mooring.framework.state import CycleState
 
 Floats = npt.NDArray[np.float64]
@@ -122,10 +126,11 @@ class Session(Registrations):
         conf: The configuration: actions, tiers of plugins, arguments.
         jobs: The PodGroups that may be scheduled, by ``namespace/name``.
         queues: The queues by name.
-        nodes: The nodes by name.
-        node_list: All nodes, in the order of the rows of ``table``.
-        total: The sum of the allocatable amounts of all nodes.
+        nodes: The nodes that the session considers (``--node-selector``), by name.
+        node_list: All nodes, in the order of the rows of ``table``, also those that the session does not consider.
+        total: The sum of the allocatable amounts of the nodes that the session considers.
         hyper_nodes: The domains of the network.
+        numa: The reported NUMA topologies of nodes.
         usage: The measured usage of nodes by name, if there is any.
         memory: State that plugins keep across sessions, by the plugin's name.
         handle: The scheduler's interface: clock, random numbers, listers.
@@ -148,19 +153,21 @@ class Session(Registrations):
         *,
         uid: str,
         jobs: dict[str, JobInfo],
-        nodes: Sequence[SessionNode],
+        nodes: SessionNodeList,
         queues: dict[str, QueueInfo],
         amounts: SessionAmounts,
         kube: KubePlugins,
         memory: dict[str, Any] | None = None,
         usage: Mapping[str, NodeUsage] | None = None,
         hyper_nodes: HyperNodes | None = None,
+        numa: NumaRecords | None = None,
+        total: Resource | None = None,
     ) -> None:
         super().__init__(conf)
         self.uid = uid
         self.jobs = jobs
-        self.node_list = list(nodes)
-        self.nodes: dict[str, SessionNode] = {node.name: node for node in nodes}
+        self.node_list = nodes
+        self.nodes = NodesByName(nodes, amounts.selected)
         self.queues = queues
         self.amounts = amounts
         self.kube = kube
@@ -168,14 +175,17 @@ class Session(Registrations):
         self.rollback = Rollback(kube.handle.table)
         self.memory: dict[str, Any] = {} if memory is None else memory
         self.usage: Mapping[str, NodeUsage] = {} if usage is None else usage
-        self.hyper_nodes = (
-            HyperNodes((), {}, {node.name: node.row for node in nodes}) if hyper_nodes is None else hyper_nodes
-        )
-        self.total = Resource()
-        for node in nodes:
-            self.total.add(node.allocatable)
+        self.hyper_nodes = HyperNodes((), {}, nodes.row_of) if hyper_nodes is None else hyper_nodes
+        self.numa = NumaRecords(Lister()) if numa is None else numa
+        if total is None:
+            total = Resource()
+            for node in nodes:
+                total.add(node.allocatable)
+        self.total = total
         self.bindings: list[TaskInfo] = []
         self.evictions: list[tuple[TaskInfo, str]] = []
+        #: The number of times that preempt has looked for victims, as Volcano counts them.
+        self.preemption_attempts = 0
         self.notes: list[tuple[JobInfo, str]] = []
         #: Warnings about jobs that are placed nevertheless: the job, the reason of the event and its text.
         self.job_warnings: list[tuple[JobInfo, str, str]] = []
@@ -184,6 +194,10 @@ class Session(Registrations):
         self.warnings: list[str] = []
         self.invalid: list[InvalidObject] = []
         self.changes = ChangeLog()
+        #: The kinds of shared devices.
+        self.device_config: DeviceConfig = DEFAULT
+        #: The locks of its node that a pod (by uid) needs before it is bound.
+        self.node_locks: dict[str, list[NodeLock]] = {}
         self._states: dict[str, CycleState] = {}
         #: The tasks (by uid) for which volumes and devices may be reserved.
         self._reserved: dict[str, TaskInfo] = {}

@@ -13,7 +13,7 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.dynamic_resources.claim_binder import PodBinding
-from mooring.plugins.dynamic_resources.plugin import DEVICES
+from mooring.plugins.dynamic_resources.pod_devices import DEVICES
 
 _replace = msgspec.structs.replace
 
@@ -21,34 +21,30 @@ _replace = msgspec.structs.replace
 class DeviceReservation:
     """The devices that are reserved for a pod, from its placement in a session until it is bound."""
 
-    __slots__ = ("_binding", "_node_name", "_plugin", "pod")
+    __slots__ = ("_binding", "_node_name", "_plugin", "_pod")
 
     def __init__(self, plugin: SessionClaims, pod: Pod, node_name: str, binding: PodBinding) -> None:
         self._plugin = plugin
-        self.pod = pod
+        self._pod = pod
         self._node_name = node_name
         self._binding = binding
 
     def pre_bind(self) -> Coroutine[Any, Any, Status | None] | None:
         """Write the allocations and the reservations of the claims; None without a cluster."""
-        return self._plugin.write(self.pod, self._node_name, self._binding)
+        return self._plugin.write(self._pod, self._node_name, self._binding)
 
     def release(self) -> None:
         """Give the devices back, and remove the pod from the claims that were written."""
-        self._plugin.release(self.pod, self._binding)
-
-    def is_written(self) -> bool:
-        """Return whether a claim is reserved for the pod, as far as this scheduler knows."""
-        return self._plugin.is_reserved(self.pod, self._binding)
+        self._plugin.release(self._pod, self._binding)
 
     def written_claims(self) -> list[ResourceClaim]:
         """Return the claims as PreBind would write them."""
-        user = ResourceClaimConsumerReference(resource="pods", name=self.pod.name, uid=self.pod.uid)
+        user = ResourceClaimConsumerReference(resource="pods", name=self._pod.name, uid=self._pod.uid)
         found = []
         for place, claim in enumerate(self._binding.claims):
             status = claim.status
             allocation = self._binding.allocations.get(place, status.allocation)
-            users = status.reserved_for if claim.is_reserved_for(self.pod.uid) else (*status.reserved_for, user)
+            users = status.reserved_for if claim.is_reserved_for(self._pod.uid) else (*status.reserved_for, user)
             found.append(_replace(claim, status=_replace(status, allocation=allocation, reserved_for=users)))
         return found
 
@@ -60,6 +56,7 @@ class SessionClaims(DynamicResources):
     """
 
     name = "DynamicResources"
+    joins_allocations = False
     #: The reservations by the uid of the pod. All sessions share them.
     reservations: dict[str, DeviceReservation]
 
@@ -90,11 +87,6 @@ class SessionClaims(DynamicResources):
         """Write the claims of a pod; without a cluster the allocation stays in flight."""
         writer = self.handle.claims
         return None if writer is None else self._pre_bind(writer, pod, node_name, binding)
-
-    def is_reserved(self, pod: Pod, binding: PodBinding) -> bool:
-        """Return whether a claim of a pod is reserved for it."""
-        known = (self._tracker.get(claim.name, claim.namespace) for claim in binding.claims)
-        return any(claim is not None and claim.is_reserved_for(pod.uid) for claim in known)
 
     def release(self, pod: Pod, binding: PodBinding) -> None:
         """Give up what was reserved, and remove the pod from claims that were written."""

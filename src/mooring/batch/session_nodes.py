@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ class SessionNode:
         node: The Kubernetes object.
         row: Its row in the node table.
         allocatable: The allocatable resources of the node. They are shared: do not modify them.
-        revocable_zone: The revocable zone of the node, from its label; empty if it has none.
     """
 
     __slots__ = (
@@ -43,12 +42,16 @@ class SessionNode:
         "allocatable",
         "name",
         "node",
-        "revocable_zone",
         "row",
     )
 
     def __init__(
-        self, info: NodeInfo, amounts: SessionAmounts, allocatable: Resource, task_of: Callable[[PodInfo], TaskInfo]
+        self,
+        info: NodeInfo,
+        row: int,
+        amounts: SessionAmounts,
+        allocatable: Resource,
+        task_of: Callable[[PodInfo], TaskInfo],
     ) -> None:
         """``task_of`` returns the session's task of a pod of the table."""
         #: The node object.
@@ -56,9 +59,7 @@ class SessionNode:
         #: The node's name.
         self.name = info.name
         #: The node's row in the node table, and in the columns of ``SessionNodes`` of all nodes.
-        self.row = info.row
-        #: The revocable zone that the node's label names; empty if none.
-        self.revocable_zone = info.node.labels.get(REVOCABLE_ZONE, "")
+        self.row = row
         self.allocatable = allocatable
         self._amounts = amounts
         self._info = info
@@ -73,6 +74,11 @@ class SessionNode:
     def labels(self) -> Mapping[str, str]:
         """The node's labels."""
         return self.node.labels
+
+    @property
+    def revocable_zone(self) -> str:
+        """The revocable zone of the node, from its label; empty if it has none."""
+        return self.node.labels.get(REVOCABLE_ZONE, "")
 
     @property
     def tasks(self) -> dict[str, TaskInfo]:
@@ -146,6 +152,78 @@ class SessionNode:
 
     def __repr__(self) -> str:
         return f"SessionNode({self.name})"
+
+
+class SessionNodeList(Sequence[SessionNode]):
+    """The nodes of a session by their rows, each created when it is first read: most are only read in columns."""
+
+    __slots__ = ("_amounts", "_infos", "_made", "_offers", "_task_of", "row_of")
+
+    def __init__(
+        self,
+        infos: Sequence[NodeInfo],
+        amounts: SessionAmounts,
+        offers: Sequence[Resource],
+        task_of: Callable[[PodInfo], TaskInfo],
+    ) -> None:
+        self._infos = list(infos)
+        self._made: list[SessionNode | None] = [None] * len(self._infos)
+        self._amounts = amounts
+        self._offers = list(offers)
+        self._task_of = task_of
+        #: The rows of the nodes by their names.
+        self.row_of = {info.name: row for row, info in enumerate(self._infos)}
+
+    @property
+    def max_tasks(self) -> list[int]:
+        """The number of pods that each node allows."""
+        return [offer.max_tasks for offer in self._offers]
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    @overload
+    def __getitem__(self, row: int) -> SessionNode: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[SessionNode]: ...
+
+    def __getitem__(self, row: int | slice) -> SessionNode | list[SessionNode]:
+        if isinstance(row, slice):
+            return [self[each] for each in range(*row.indices(len(self)))]
+        return self._made[row] or self._make(row)
+
+    def __iter__(self) -> Iterator[SessionNode]:
+        return (node or self._make(row) for row, node in enumerate(self._made))
+
+    def _make(self, row: int) -> SessionNode:
+        row %= len(self._infos)
+        made = self._made[row] = SessionNode(self._infos[row], row, self._amounts, self._offers[row], self._task_of)
+        return made
+
+
+class NodesByName(Mapping[str, SessionNode]):
+    """The nodes that a session considers, by their names."""
+
+    __slots__ = ("_nodes", "_selected")
+
+    def __init__(self, nodes: SessionNodeList, selected: npt.NDArray[np.bool_] | None) -> None:
+        """``selected`` tells which rows the session considers; None if it considers all."""
+        self._nodes = nodes
+        self._selected = selected
+
+    def __getitem__(self, name: str) -> SessionNode:
+        row = self._nodes.row_of[name]
+        if self._selected is not None and not self._selected[row]:
+            raise KeyError(name)
+        return self._nodes[row]
+
+    def __iter__(self) -> Iterator[str]:
+        selected = self._selected
+        return (name for name, row in self._nodes.row_of.items() if selected is None or selected[row])
+
+    def __len__(self) -> int:
+        return len(self._nodes) if self._selected is None else int(self._selected[: len(self._nodes)].sum())
 
 
 class SessionNodes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from mooring.api.meta import parse_time
 from mooring.api.pod import Pod
@@ -56,7 +59,8 @@ class TaskInfo:
     """A pod in a session: its request, its status and its node.
 
     Attributes:
-        pod: The pod.
+        pod: The pod, with the annotations that it gets when it is bound.
+        annotations: Annotations that the pod gets when it is bound, for example the devices that are assigned to it.
         uid: The uid of the pod.
         name: The name of the pod.
         namespace: The namespace of the pod.
@@ -79,6 +83,8 @@ class TaskInfo:
     """
 
     __slots__ = (
+        "_plain",
+        "annotations",
         "best_effort",
         "created",
         "evicted",
@@ -104,7 +110,8 @@ class TaskInfo:
     def __init__(self, pod: Pod, request: Resource) -> None:
         annotations, labels = pod.annotations, pod.labels
         group = annotations.get(GROUP_ANNOTATION)
-        self.pod = pod
+        self.pod = self._plain = pod
+        self.annotations: Mapping[str, str] = {}
         self.uid = pod.uid
         self.name = pod.name
         self.namespace = pod.namespace
@@ -126,6 +133,15 @@ class TaskInfo:
         self.index = pod_index(pod.name)
         created = pod.metadata.creation_timestamp
         self.created = parse_time(created) if created else 0.0
+
+    def annotate(self, annotations: Mapping[str, str]) -> None:
+        """Set the annotations that the pod gets when it is bound; an empty mapping removes them."""
+        self.annotations = annotations
+        self.pod = self._plain
+        if annotations:
+            metadata = self.pod.metadata
+            whole = {**metadata.annotations, **annotations}
+            self.pod = msgspec.structs.replace(self.pod, metadata=msgspec.structs.replace(metadata, annotations=whole))
 
     @property
     def outcome(self) -> Transaction:

@@ -214,6 +214,7 @@ _BY_OVERLOAD: Final[dict[str, CallCost]] = {
         _optional_text_cost,
     ),
     "in_list": _in_list_cost,
+    "list_includes_dyn_dyn": _traversal_cost,
     **{
         f"{name}_{of}": _shorter_cost
         for name in ("less", "less_equals", "greater", "greater_equals")

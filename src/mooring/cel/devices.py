@@ -1,16 +1,18 @@
-"""Selectors of devices: CEL expressions with the variable `device`, evaluated as kube-scheduler does.
+"""Expressions about devices: CEL with the variable `device`, evaluated as kube-scheduler does.
 
-`compile_selector` and `DeviceProgram.matches` have the messages of upstream. A selector can name every attribute and
-capacity of a device by domain and name; a domain that the device does not have is an empty map.
+A selector (`compile_selector`, `DeviceProgram.matches`) is true or false; a derived attribute (`compile_derived`,
+`DeviceProgram.attribute`) has a value that an attribute can have. The messages are upstream's. An expression can name
+every attribute and capacity of a device by domain and name; a domain that the device does not have is an empty map.
 """
 
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from mooring.api.patterns import PatternIssue, compile_pattern
 from mooring.cel import types
+from mooring.cel.attribute_values import AttributeValue, NoAttributeError, Version, attribute_value
 from mooring.cel.checker import Checker, TypeIssue, validate
 from mooring.cel.conversions import parse_duration, parse_timestamp
 from mooring.cel.environment import Environment, Library, member
@@ -21,6 +23,7 @@ from mooring.cel.kubernetes_library import (
     PATTERNS,
     QUANTITIES,
     QUANTITY,
+    SEMVER,
     SEMVERS,
     parse_semver,
     quantity_value,
@@ -49,11 +52,16 @@ from mooring.cel.values import (
 #: The cost limit of one evaluation.
 COST_LIMIT: Final = 1_000_000
 
-#: `includes` examines at most this many elements.
+#: `includes` of release 1.36 examines at most this many elements.
 _MAX_VALUES: Final = 48
 
 
 def _includes(target: Value, value: Value) -> Value:
+    """Return whether a list has an element, or another value equals the argument."""
+    return contains(target, value) if isinstance(target, list) else equal(target, value) is True
+
+
+def _bounded_includes(target: Value, value: Value) -> Value:
     """Return whether a list has an element, or another value equals the argument."""
     if not isinstance(target, list):
         return equal(target, value) is True
@@ -79,21 +87,28 @@ _KUBERNETES: Final = (
     SEMVERS,
     LISTS,
     BINDINGS,
-    Library((member("includes", "dra_includes_dyn_dyn", (types.DYN, types.DYN), types.BOOL, _includes),)),
+)
+_INCLUDES: Final = Library(
+    (member("includes", "list_includes_dyn_dyn", (types.DYN, types.DYN), types.BOOL, _includes),)
+)
+_BOUNDED_INCLUDES: Final = Library(
+    (member("includes", "dra_includes_dyn_dyn", (types.DYN, types.DYN), types.BOOL, _bounded_includes),)
 )
 _DEVICE: Final = types.struct("kubernetes.DRADevice")
 
 
 @functools.cache
-def _environment(attribute: types.Type) -> Environment:
-    """Return the declarations for attributes of a type: any, or dyn if they can be lists."""
+def _environment(list_attributes: bool, bounded_includes: bool) -> Environment:
+    """Return the declarations for attributes of type dyn, if they can be lists, or any."""
+    attribute = types.DYN if list_attributes else types.ANY
+    includes = _BOUNDED_INCLUDES if bounded_includes else _INCLUDES
     fields = {
         "driver": types.STRING,
         "allowMultipleAllocations": types.BOOL,
         "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
         "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
     }
-    return Environment(_KUBERNETES, {"device": _DEVICE}, {_DEVICE.name: fields})
+    return Environment((*_KUBERNETES, includes), {"device": _DEVICE}, {_DEVICE.name: fields})
 
 
 class CompileError(Exception):
@@ -109,19 +124,6 @@ class EvaluationInterrupted(EvaluationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """The value of an attribute that is a semantic version."""
-
-    text: str
-
-
-#: The value of an attribute; None stands for one without a value that upstream knows.
-AttributeValue: TypeAlias = (
-    int | bool | str | Version | tuple[int, ...] | tuple[bool, ...] | tuple[str, ...] | tuple[Version, ...] | None
-)
-
-
-@dataclass(frozen=True, slots=True)
 class CelDevice:
     """What a selector can see of a device. Names may have a domain; without one, they belong to the driver's."""
 
@@ -133,7 +135,7 @@ class CelDevice:
 
 
 class DeviceProgram:
-    """A compiled selector."""
+    """A compiled selector or derived attribute."""
 
     __slots__ = ("_list_attributes", "_program", "expression")
 
@@ -145,12 +147,32 @@ class DeviceProgram:
     def matches(self, device: CelDevice, *, deadline: float | None = None) -> bool:
         """Return whether the device matches. Raises EvaluationError.
 
-        `deadline` is a time of time.monotonic(), after which loops end with EvaluationInterrupted.
+        `deadline` is a time of time.thread_time(), after which loops end with EvaluationInterrupted.
         """
         return self.matches_with_cost(device, deadline=deadline)[0]
 
     def matches_with_cost(self, device: CelDevice, *, deadline: float | None = None) -> tuple[bool, int]:
         """Return whether the device matches, and what the evaluation cost. Raises EvaluationError."""
+        value, cost = self._evaluate(device, deadline)
+        if value.__class__ is bool:
+            return value, cost
+        name = type_of(value).name
+        while isinstance(value, Optional) and value.present:
+            value = value.value
+        if value.__class__ is bool:
+            return value, cost
+        raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {_conversion_issue(value)}")
+
+    def attribute(self, device: CelDevice, *, deadline: float | None = None) -> AttributeValue:
+        """Return the value of a derived attribute. Raises EvaluationError."""
+        value, _ = self._evaluate(device, deadline)
+        try:
+            return attribute_value(value)
+        except NoAttributeError as error:
+            raise EvaluationError(str(error)) from None
+
+    def _evaluate(self, device: CelDevice, deadline: float | None) -> tuple[Value, int]:
+        """Return the value, and what the evaluation cost."""
         variables = {"device": device_value(device, list_attributes=self._list_attributes)}
         try:
             value, cost = self._program.evaluate(variables, deadline=deadline)
@@ -160,16 +182,9 @@ class DeviceProgram:
             raise EvaluationInterrupted("operation interrupted") from None
         except InternalError as error:
             raise EvaluationError(str(error)) from None
-        if value.__class__ is bool:
-            return value, cost
         if isinstance(value, CelError):
             raise EvaluationError(value.message)
-        name = type_of(value).name
-        while isinstance(value, Optional) and value.present:
-            value = value.value
-        if value.__class__ is bool:
-            return value, cost
-        raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {_conversion_issue(value)}")
+        return value, cost
 
 
 def _conversion_issue(value: Value) -> str:
@@ -236,6 +251,8 @@ def device_value(device: CelDevice, *, list_attributes: bool = False) -> Map:
 
 
 _EMPTY: Final = Map()
+#: The types of derived attributes, and of the elements of derived lists.
+_DERIVED: Final = frozenset({types.BOOL, types.INT, types.STRING, types.ANY, types.DYN, SEMVER})
 
 
 def _valid_pattern(value: object) -> bool:
@@ -254,11 +271,11 @@ _LITERALS: Final = {
 
 
 @functools.lru_cache(maxsize=1024)
-def _compile(expression: str, list_attributes: bool) -> DeviceProgram | str:
+def _compile(expression: str, list_attributes: bool, bounded_includes: bool, is_derived: bool) -> DeviceProgram | str:
     """Return a program, or a message."""
     offsets: dict[int, int] = {}
     attribute = types.DYN if list_attributes else types.ANY
-    environment = _environment(attribute)
+    environment = _environment(list_attributes, bounded_includes)
     try:
         parser = Parser(expression, environment.macros)
         offsets = parser.offsets
@@ -266,7 +283,12 @@ def _compile(expression: str, list_attributes: bool) -> DeviceProgram | str:
         validate(checked, _LITERALS, exempt=("format",))
         check_formats(checked)
         output = checked.output()
-        if output not in {types.BOOL, types.ANY, attribute}:
+        if is_derived:
+            element = output.parameters[0] if output.kind == "list" else output
+            if element not in _DERIVED:
+                wanted = "a primitive scalar (string, integer, boolean, semver) or a list of these scalars"
+                return f"must evaluate to {wanted}, not {output}"
+        elif output not in {types.BOOL, types.ANY, attribute}:
             return f"must evaluate to bool or the unknown type, not {output}"
         program = Program(environment, checked, COST_LIMIT)
         return DeviceProgram(expression, program, list_attributes=list_attributes)
@@ -290,9 +312,23 @@ def _located(expression: str, offset: int, message: str) -> str:
     return f"compilation failed: ERROR: <input>:{line}:{column + 1}: {message}\n | {text}\n | {'.' * column}^"
 
 
-def compile_selector(expression: str, *, list_attributes: bool = False) -> DeviceProgram:
-    """Compile a selector; `list_attributes` is the feature gate DRAListTypeAttributes. Raises CompileError."""
-    found = _compile(expression, list_attributes)
+def compile_selector(
+    expression: str, *, list_attributes: bool = False, bounded_includes: bool | None = None
+) -> DeviceProgram:
+    """Compile a selector; with `list_attributes`, as release 1.37 does. Raises CompileError.
+
+    With `bounded_includes`, the function includes refuses long lists; that is so by default without `list_attributes`.
+    """
+    bounded = not list_attributes if bounded_includes is None else bounded_includes
+    return _compiled(_compile(expression, list_attributes, bounded, False))
+
+
+def compile_derived(expression: str, *, list_attributes: bool = False) -> DeviceProgram:
+    """Compile the expression of a derived attribute. Raises CompileError."""
+    return _compiled(_compile(expression, list_attributes, not list_attributes, True))
+
+
+def _compiled(found: DeviceProgram | str) -> DeviceProgram:
     if isinstance(found, str):
         raise CompileError(found)
     return found

@@ -26,6 +26,7 @@ from mooring.cel.values import (
     text_of,
     type_of,
 )
+from mooring.checkpoints import checkpoint
 
 #: Loops without cost run at most this often.
 _MAX_ITERATIONS: Final = 1_000_000
@@ -59,9 +60,10 @@ class Run:
         if self.exceeded():
             raise CostLimitExceeded
         if self.iterations % _CHECK_FREQUENCY == 0:
+            checkpoint()
             if self.iterations > _MAX_ITERATIONS:
                 raise Interrupted
-            if self.deadline is not None and time.monotonic() > self.deadline:
+            if self.deadline is not None and time.thread_time() > self.deadline:
                 raise Interrupted
 
 

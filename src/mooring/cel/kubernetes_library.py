@@ -256,7 +256,7 @@ def _normalized(text: str) -> Semver | CelError:
     """Parse a version after dropping a leading v and leading zeroes, and adding missing parts."""
     parts = text.removeprefix("v").split(".", 2)
     for index, part in enumerate(parts):
-        if len(part) > 1:
+        if len(part.encode()) > 1:  # upstream counts bytes
             stripped = part.lstrip("0")
             parts[index] = stripped if stripped and stripped[0] in "0123456789" else "0" + stripped
     if len(parts) < 3:

@@ -67,7 +67,7 @@ class Program:
     def evaluate(self, variables: Mapping[str, Value], *, deadline: float | None = None) -> tuple[Value, int]:
         """Return the value, which can be an error, and the cost.
 
-        `deadline` is a time of time.monotonic(). Raises CostLimitExceeded, Interrupted and values.InternalError.
+        `deadline` is a time of time.thread_time(). Raises CostLimitExceeded, Interrupted and values.InternalError.
         """
         run = Run(self.limit, deadline)
         Work.done = 0

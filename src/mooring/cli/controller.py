@@ -21,12 +21,17 @@ from mooring.cli.options import context_option, plugin_options
 from mooring.cli.rbac import LEASE
 
 if TYPE_CHECKING:
-    from mooring.controllers.manager import ControllerManager, ManagerSettings
+    from mooring.apiserver.volcano_admission.pods import ResourceGroup
+    from mooring.controllers.manager import ControllerManager, ManagerSettings, WebhookSettings
+    from mooring.controllers.reconciler import Settings
+    from mooring.controllers.topology_discovery import NetworkTopology
     from mooring.kube import Access, ElectionSettings
     from mooring.loading import Requested
 
 _CLUSTER: Final = "Cluster"
 _PODS: Final = "Queues and pods"
+_ADMISSION: Final = "Admission"
+_TOPOLOGY: Final = "Topology"
 _PORT: Final = 10260
 #: Flags of `mooring run` that the controllers do not have.
 _EXCLUDED: Final = frozenset(
@@ -36,6 +41,7 @@ _EXCLUDED: Final = frozenset(
         "feature-gates",
         "disabled-metrics",
         "pod-max-in-unschedulable-pods-duration",
+        "node-selector",
         "scheduler-conf",
         "schedule-period",
         "enable-healthz",
@@ -60,11 +66,56 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
+_ADMISSION_FLAGS: Final = (
+    Flag(
+        "enabled-admission",
+        _ADMISSION,
+        "text",
+        "Paths of the admission webhook to serve on the secure port, such as /jobs/mutate,/jobs/validate, or all. "
+        "By default it is not served.",
+        "",
+    ),
+    Flag("webhook-namespace", _ADMISSION, "text", "Namespace of the webhook's Service.", "kube-system"),
+    Flag("webhook-service-name", _ADMISSION, "text", "Name of the webhook's Service.", "mooring-controller"),
+    Flag(
+        "webhook-configuration",
+        _ADMISSION,
+        "text",
+        "Name of the webhook configurations in which to write the CA.",
+        "mooring-admission",
+    ),
+    Flag("admission-conf", _ADMISSION, "text", "File with resource groups of pods (volcano-admission.conf).", ""),
+    Flag("max-queue-depth", _ADMISSION, "int", "Maximum depth of the tree of queues.", 5),
+    Flag(
+        "enable-queue-allocated-pods-check",
+        _ADMISSION,
+        "bool",
+        "Refuse to delete queues that have allocated pods.",
+        False,
+    ),
+    Flag(
+        "enable-root-queue-protection",
+        _ADMISSION,
+        "bool",
+        "Refuse to change the resources of the root queue.",
+        True,
+    ),
+)
+
+
 def _flags() -> Iterator[Flag]:
     for flag in SUPPORTED_FLAGS:
         if flag.name not in _EXCLUDED:
             group = flag.group.partition(" (")[0]
             yield msgspec.structs.replace(flag, **{"group": group, **_DEFAULTS.get(flag.name, {})})
+    yield from _ADMISSION_FLAGS
+    yield Flag(
+        "controller-conf",
+        _TOPOLOGY,
+        "text",
+        "File with the node labels from which to discover HyperNodes (volcano-controller.conf).",
+        "",
+    )
 
 
 #: Flags of vc-controller-manager that have no effect here.
@@ -102,9 +153,10 @@ def controller(
     """Run the controllers of queues, pod groups and jobs, as vc-controller-manager does.
 
     They create the root queue and the default queue, open and close queues, create a PodGroup for pods of batch
-    schedulers that have none, and run jobs (batch.volcano.sh). While Volcano's own controllers are running, they do
-    nothing. If the cluster serves PodGroups and ElasticQuotas of scheduling.x-k8s.io at startup, they also update the
-    status of those, as the controller of scheduler-plugins does.
+    schedulers that have none, run jobs (batch.volcano.sh), and count the members of HyperNodes. With --controller-conf,
+    they create HyperNodes from node labels. While Volcano's own controllers are running, they do nothing. If the
+    cluster serves PodGroups and ElasticQuotas of scheduling.x-k8s.io at startup, they also update the status of those,
+    as the controller of scheduler-plugins does.
 
     --plugins-dir and --plugin add job plugins, which jobs name in spec.plugins. They are reloaded when they change.
     """
@@ -118,12 +170,14 @@ def controller(
         scheduler_names=tuple(given["scheduler_name"]) or ("volcano",),
         default_queue=given["default_queue"],
         inherit_owner_annotations=inherit_owner_annotations,
+        topologies=_topologies(given["controller_conf"]),
     )
     program = ManagerSettings(
         settings=settings,
         election=_election(given),
         serve=served(given),
         job_plugins=requested,
+        webhook=_webhook(given, settings),
         qps=given["kube_api_qps"] if given["kube_api_qps"] is not None else 50.0,
         burst=given["kube_api_burst"] if given["kube_api_burst"] is not None else 100,
     )
@@ -131,6 +185,70 @@ def controller(
     with StopSignals() as signals:
         code = asyncio.run(_run(access, program, signals))
     sys.exit(code)
+
+
+def _webhook(given: Mapping[str, Any], settings: Settings) -> WebhookSettings | None:
+    """Return the settings of the webhook; None if it is not served."""
+    if not given["enabled_admission"]:
+        return None
+    from mooring.apiserver.volcano_admission.review import HOOKS, AdmissionSettings
+    from mooring.controllers.admission.webhook_certificates import CertificateSettings
+    from mooring.controllers.manager import WebhookSettings
+
+    known = [each.path for each in HOOKS]
+    paths = [each.strip() for each in given["enabled_admission"].split(",") if each.strip()]
+    for path in paths:
+        if path not in {*known, "all"}:
+            raise click.UsageError(f"--enabled-admission: there is no {path}; use all, or some of {', '.join(known)}")
+    rules = AdmissionSettings(
+        scheduler_names=settings.scheduler_names,
+        default_queue=settings.default_queue,
+        max_queue_depth=given["max_queue_depth"],
+        protect_root_queue=given["enable_root_queue_protection"],
+        check_allocated_pods=given["enable_queue_allocated_pods_check"],
+        resource_groups=_resource_groups(given["admission_conf"]),
+    )
+    certificates = CertificateSettings(
+        namespace=given["webhook_namespace"],
+        service=given["webhook_service_name"],
+        configuration=given["webhook_configuration"],
+    )
+    return WebhookSettings(paths=tuple(known if "all" in paths else paths), rules=rules, certificates=certificates)
+
+
+def _resource_groups(file: str) -> tuple[ResourceGroup, ...]:
+    """Read the resource groups of pods from a file in the format of volcano-admission.conf."""
+    from mooring.api.yaml_reader import read_documents
+    from mooring.apiserver.volcano_admission.pods import ResourceGroup
+    from mooring.cli.input_files import read_text
+
+    if not file:
+        return ()
+    try:
+        document = next(iter(read_documents(read_text(file))), None) or {}
+        groups = msgspec.convert(document.get("resourceGroups") or [], tuple[ResourceGroup, ...])
+        for group in groups:
+            if group.affinity:
+                msgspec.json.decode(group.affinity, type=dict)
+    except (ValueError, AttributeError) as error:
+        raise click.ClickException(f"--admission-conf {file}: {error}") from None
+    return groups
+
+
+def _topologies(file: str) -> tuple[NetworkTopology, ...]:
+    """Read the types of topology from a file in the format of volcano-controller.conf."""
+    from mooring.cli.input_files import read_text
+    from mooring.controllers.topology_discovery import read_topologies
+
+    if not file:
+        return ()
+    warnings: list[str] = []
+    try:
+        found = read_topologies(read_text(file), warnings.append)
+    except ValueError as error:
+        raise click.ClickException(f"--controller-conf {file}: {error}") from None
+    log_warnings(f"--controller-conf {file}: {each}" for each in warnings)
+    return found
 
 
 def _election(given: Mapping[str, Any]) -> ElectionSettings | None:

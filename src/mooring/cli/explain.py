@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mooring.controllers.gang_explanation import Facts
     from mooring.kube import Access
     from mooring.loading import Requested, Setup
-    from mooring.observe.explanation import Explanation
+    from mooring.observe.explanation import Explanation, SuggestionView
 
 
 _WATCH_SECONDS = 2.0
@@ -94,13 +94,17 @@ def pod(
         if watch:
             _watch(address.client(choice), key, output)
         answer = _recorded(address.client(choice), key)
-        if not isinstance(answer, str):
+        if not isinstance(answer, str) and not answer.gang:
             _print_pod(answer, output)
             return
         gang = _gang(choice, key)
         if gang is not None:
             # Sessions decide about the gang as a whole; an attempt for this pod alone would be misleading.
-            _print_gang(_with_plugins(gang, address.client(choice)), output)
+            suggestions = [] if isinstance(answer, str) else answer.suggestions
+            _print_gang(_with_plugins(gang, address.client(choice)), output, suggestions)
+            return
+        if not isinstance(answer, str):
+            _print_pod(answer, output)
             return
         reason = answer
         minor = server_minor(choice) if emulated.named is None else None
@@ -124,7 +128,36 @@ def job(job: str, namespace: str, address: SchedulerAddress, choice: ClusterChoi
     from mooring.cli.job import facts, split
 
     found = on_cluster(choice, lambda client: facts(client, *split(client, job, namespace)))
-    _print_gang(_with_plugins(found, address.client(choice)), output)
+    _explain_gang(found, address.client(choice), output)
+
+
+@explain.command()
+@click.argument("group", metavar="[NAMESPACE/]NAME")
+@namespace_option
+@scheduler_options
+@cluster_options
+@output_option(*VIEW_FORMATS)
+def podgroup(group: str, namespace: str, address: SchedulerAddress, choice: ClusterChoice, output: str) -> None:
+    """Explain why a PodGroup (scheduling.volcano.sh) is waiting, and what would let it start.
+
+    The running scheduler (--scheduler, by default on this machine) suggests changes, each verified by a session that is
+    not carried out. Pods of other PodGroups (scheduling.k8s.io, scheduling.x-k8s.io) are explained by `explain pod`.
+    """
+    from mooring.controllers.gang_explanation import gang_facts
+
+    namespace, _, name = _key(group, namespace or context_namespace(choice), "GROUP").partition("/")
+    found = on_cluster(choice, lambda client: gang_facts(client, namespace, name))
+    if found.group is None:
+        raise click.ClickException(f"there is no PodGroup {namespace}/{name} (scheduling.volcano.sh)")
+    _explain_gang(found, address.client(choice), output)
+
+
+def _explain_gang(facts: Facts, client: SchedulerClient, output: str) -> None:
+    """Print why a gang waits, with the suggestions of the running scheduler, if it responds."""
+    pending = next((pod for pod in facts.pods if not pod.node_name), None)
+    answer = _recorded(client, pending.key) if pending is not None else ""
+    suggestions = [] if isinstance(answer, str) else answer.suggestions
+    _print_gang(_with_plugins(facts, client), output, suggestions)
 
 
 def _with_plugins(facts: Facts, client: SchedulerClient) -> Facts:
@@ -140,16 +173,20 @@ def _with_plugins(facts: Facts, client: SchedulerClient) -> Facts:
     return msgspec.structs.replace(facts, enforces_capability=enforces)
 
 
-def _print_gang(facts: Facts, output: str) -> None:
-    from mooring.cli.explanation_tables import gang_parts
+def _print_gang(facts: Facts, output: str, suggestions: Sequence[SuggestionView] = ()) -> None:
+    from mooring.cli.explanation_tables import gang_parts, suggestion_parts
     from mooring.cli.output import print_result
     from mooring.controllers.gang_explanation import explain_gang
 
     why = explain_gang(facts)
+    if why is None:
+        suggestions = ()
     value = {"waits": why is not None, **({} if why is None else msgspec.to_builtins(why))}
+    if suggestions:
+        value["suggestions"] = msgspec.to_builtins(list(suggestions))
     group = f"PodGroup {facts.group.key}: {facts.group.status.phase or 'Pending'}." if facts.group else "No PodGroup."
     job = f"Job {facts.job.key}: {facts.job.status.state.phase or 'no phase yet'}. " if facts.job else ""
-    print_result(value, output, lambda: [f"{job}{group}", *gang_parts(why)])
+    print_result(value, output, lambda: [f"{job}{group}", *gang_parts(why), *suggestion_parts(suggestions)])
 
 
 def _print_pod(found: Explanation, output: str) -> None:
@@ -192,10 +229,10 @@ def server_minor(choice: ClusterChoice) -> int | None:
         return None
 
 
-def _key(pod: str, namespace: str) -> str:
+def _key(pod: str, namespace: str, argument: str = "POD") -> str:
     given, slash, name = pod.rpartition("/")
     if not name or "/" in given or (slash and not given):
-        raise click.BadParameter(f"{pod!r}: give NAMESPACE/NAME, or NAME with -n", param_hint="POD")
+        raise click.BadParameter(f"{pod!r}: give NAMESPACE/NAME, or NAME with -n", param_hint=argument)
     return f"{given or namespace}/{name}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mooring.api.resources import format_amount
@@ -14,6 +15,7 @@ from mooring.observe.explanation import (
     HoldView,
     PreemptedView,
     PreemptionView,
+    SuggestionView,
     VerdictView,
     WaitingView,
 )
@@ -39,15 +41,25 @@ def pod_parts(explained: Explanation) -> list[Part]:
         elif decision.outcome != "gated":
             found += _failure(decision)
         found += _history(explained, decision)
-    if explained.suggestions:
-        items = [(each.text, f"then it would go to node {each.node}") for each in explained.suggestions]
-        found.append(Listing("Suggestions", items))
+    found += suggestion_parts(explained.suggestions)
     if waiting is not None:
         found.append(_waiting(waiting))
     if decision is not None and decision.seconds:
         took = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in decision.seconds.items())
         found.append(f"Time: {took}")
     return found
+
+
+def suggestion_parts(suggestions: Sequence[SuggestionView]) -> list[Part]:
+    """Return suggestions as a list; nothing if there are none."""
+    return [Listing("Suggestions", [(each.text, _effect(each)) for each in suggestions])] if suggestions else []
+
+
+def _effect(found: SuggestionView) -> str:
+    if found.pods > 1:
+        nodes = f"node {found.node}" if found.nodes == 1 else f"{found.nodes} nodes, such as {found.node}"
+        return f"then {found.pods} pods would go to {nodes}"
+    return f"then it would go to node {found.node}"
 
 
 def _headline(explained: Explanation) -> str:

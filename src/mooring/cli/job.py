@@ -11,6 +11,7 @@ from mooring.cli.options import (
     LIST_FORMATS,
     VIEW_FORMATS,
     cluster_options,
+    named,
     namespace_option,
     output_option,
     watch_option,
@@ -44,7 +45,7 @@ def job() -> None:
     """Create, list, show, suspend, resume and delete jobs (batch.volcano.sh)."""
 
 
-_job_argument = click.argument("job", metavar="[NAMESPACE/]NAME")
+_job_argument = named("job", "[NAMESPACE/]NAME", "-N")
 
 
 @job.command("list")
@@ -161,7 +162,8 @@ def wait(job: str, phases: tuple[str, ...], timeout: float, namespace: str, choi
 
 
 @job.command()
-@_job_argument
+@named("job", "[NAMESPACE/]NAME", "-N", required=False)
+@click.option("-f", "--filename", default="", metavar="FILE", help="Manifest with jobs, instead of the other options.")
 @click.option("-i", "--image", default="busybox", show_default=True, help="Container image.")
 @click.option("-m", "--min", "least", default=1, show_default=True, help="Number of pods that must start together.")
 @click.option("-r", "--replicas", default=1, show_default=True, help="Number of pods.")
@@ -175,6 +177,7 @@ def wait(job: str, phases: tuple[str, ...], timeout: float, namespace: str, choi
 @cluster_options
 def run(
     job: str,
+    filename: str,
     image: str,
     least: int,
     replicas: int,
@@ -185,7 +188,12 @@ def run(
     namespace: str,
     choice: ClusterChoice,
 ) -> None:
-    """Create a job with one task, as `vcctl job run` does."""
+    """Create a job with one task, or the jobs of a manifest, as `vcctl job run` does."""
+    if bool(job) == bool(filename):
+        raise click.UsageError("Give a name or --filename.")
+    if filename:
+        _create_all(choice, filename, namespace)
+        return
     resources = {"requests": _amounts(requests, "--requests"), "limits": _amounts(limits, "--limits")}
 
     async def create(client: Client) -> str:
@@ -208,6 +216,27 @@ def run(
 @cluster_options
 def create(filename: str, namespace: str, choice: ClusterChoice) -> None:
     """Create the jobs of a manifest."""
+    _create_all(choice, filename, namespace)
+
+
+@job.command()
+@_job_argument
+@namespace_option
+@cluster_options
+def delete(job: str, namespace: str, choice: ClusterChoice) -> None:
+    """Delete a job and its pods."""
+    from mooring.api.volcano_jobs import VolcanoJob
+
+    async def send(client: Client) -> VolcanoJob:
+        found = await _job(client, *split(client, job, namespace))
+        await client.delete(VolcanoJob, found.name, namespace=found.namespace, uid=found.uid)
+        return found
+
+    click.echo(f"job {on_cluster(choice, send).key}: deleted")
+
+
+def _create_all(choice: ClusterChoice, filename: str, namespace: str) -> None:
+    """Create the jobs of a manifest, and print a line about each."""
     from mooring.api.yaml_nodes import ReadError
     from mooring.api.yaml_reader import read_documents
     from mooring.cli.input_files import read_text
@@ -225,22 +254,6 @@ def create(filename: str, namespace: str, choice: ClusterChoice) -> None:
 
     for line in on_cluster(choice, send):
         click.echo(line)
-
-
-@job.command()
-@_job_argument
-@namespace_option
-@cluster_options
-def delete(job: str, namespace: str, choice: ClusterChoice) -> None:
-    """Delete a job and its pods."""
-    from mooring.api.volcano_jobs import VolcanoJob
-
-    async def send(client: Client) -> VolcanoJob:
-        found = await _job(client, *split(client, job, namespace))
-        await client.delete(VolcanoJob, found.name, namespace=found.namespace, uid=found.uid)
-        return found
-
-    click.echo(f"job {on_cluster(choice, send).key}: deleted")
 
 
 async def _create(client: Client, document: dict[str, Any], namespace: str) -> str:

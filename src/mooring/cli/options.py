@@ -27,6 +27,29 @@ namespace_option = click.option(
     default="",
     help="The namespace, if the argument does not name one. By default that of the context.",
 )
+
+
+def named(parameter: str, metavar: str, option: str, *, required: bool = True) -> Callable[[F], F]:
+    """Accept a name as an argument, or with `--name` as vcctl does; the command receives it as ``parameter``."""
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def with_name(*args: Any, name_argument: str | None, name_option: str | None, **kwargs: Any) -> Any:
+            given = [each for each in (name_argument, name_option) if each]
+            if len(given) > 1 or (required and not given):
+                raise click.UsageError(f"Give one name: {metavar}, or --name.")
+            return command(*args, **{parameter: given[0] if given else ""}, **kwargs)
+
+        text = f"The name, instead of {metavar}."
+        options = (
+            click.argument("name_argument", metavar=f"[{metavar}]", required=False),
+            click.option(option, "--name", "name_option", metavar="NAME", help=text),
+        )
+        return _decorate(with_name, options)  # type: ignore[no-any-return]  # click returns the same function
+
+    return decorate
+
+
 watch_option = click.option("-w", "--watch", is_flag=True, help="After listing, print what changes, until Ctrl-C.")
 config_option = click.option(
     "--config",

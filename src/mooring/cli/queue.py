@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.cli.cluster_access import ClusterChoice, on_cluster
-from mooring.cli.options import LIST_FORMATS, VIEW_FORMATS, cluster_options, output_option, watch_option
+from mooring.cli.options import LIST_FORMATS, VIEW_FORMATS, cluster_options, named, output_option, watch_option
 
 if TYPE_CHECKING:
     from mooring.api.volcano import PodGroup, Queue
@@ -25,6 +25,9 @@ _RANKS = {"Unknown": 7, "Completed": 6, "Weight": 5, "Parent": 4, "Memory": 3, "
 @click.group()
 def queue() -> None:
     """Create, list, show, open, close and delete queues."""
+
+
+_queue_argument = named("name", "NAME", "-n")
 
 
 @queue.command("list")
@@ -58,7 +61,7 @@ def _cells(queue: dict[str, Any]) -> tuple[str, ...]:
 
 
 @queue.command()
-@click.argument("name")
+@_queue_argument
 @cluster_options
 @output_option(*VIEW_FORMATS)
 def get(name: str, choice: ClusterChoice, output: str) -> None:
@@ -110,25 +113,45 @@ def _waiting_reason(group: PodGroup) -> str:
 
 
 @queue.command("open")
-@click.argument("name")
+@_queue_argument
 @cluster_options
 def open_(name: str, choice: ClusterChoice) -> None:
     """Open a queue: it accepts jobs again."""
-    _command(choice, name, "OpenQueue")
+    _open_or_close(choice, name, "open")
 
 
 @queue.command()
-@click.argument("name")
+@_queue_argument
 @cluster_options
 def close(name: str, choice: ClusterChoice) -> None:
     """Close a queue: it accepts no new jobs, and running jobs continue."""
-    if name == "root":
-        raise click.ClickException("the root queue cannot be closed: close the queues below it")
-    _command(choice, name, "CloseQueue")
+    _open_or_close(choice, name, "close")
 
 
 @queue.command()
-@click.argument("name")
+@_queue_argument
+@click.option(
+    "-a",
+    "--action",
+    required=True,
+    type=click.Choice(("open", "close", "update")),
+    help="What to do; update sets the weight.",
+)
+@click.option("-w", "--weight", type=click.IntRange(1, 65535), help="The weight that update sets.")
+@cluster_options
+def operate(name: str, action: str, weight: int | None, choice: ClusterChoice) -> None:
+    """Open, close or update a queue, as `vcctl queue operate` does."""
+    if (action == "update") == (weight is None):
+        raise click.UsageError("--weight belongs to --action update, which needs it.")
+    if weight is not None:
+        on_cluster(choice, lambda client: _set_weight(client, name, weight))
+        click.echo(f"queue {name}: the weight is {weight}")
+    else:
+        _open_or_close(choice, name, action)
+
+
+@queue.command()
+@_queue_argument
 @click.option(
     "-w", "--weight", default=1, show_default=True, type=click.IntRange(1, 65535), help="Weight of the queue."
 )
@@ -153,7 +176,7 @@ def create(name: str, weight: int, parent: str, choice: ClusterChoice) -> None:
 
 
 @queue.command()
-@click.argument("name")
+@_queue_argument
 @cluster_options
 def delete(name: str, choice: ClusterChoice) -> None:
     """Delete a queue that has no child queues and no pod groups."""
@@ -179,10 +202,14 @@ def delete(name: str, choice: ClusterChoice) -> None:
     click.echo(f"queue {name}: deleted")
 
 
-def _command(choice: ClusterChoice, name: str, action: str) -> None:
+def _open_or_close(choice: ClusterChoice, name: str, verb: str) -> None:
     from mooring.api.volcano import Queue
     from mooring.controllers.commands import create_command
     from mooring.kube import NotFound
+
+    if verb == "close" and name == "root":
+        raise click.ClickException("the root queue cannot be closed: close the queues below it")
+    action = f"{verb.capitalize()}Queue"
 
     async def send(client: Client) -> str:
         try:
@@ -194,6 +221,16 @@ def _command(choice: ClusterChoice, name: str, action: str) -> None:
 
     state = on_cluster(choice, send)
     click.echo(f"queue {name}: {action} requested; the current state is {state or 'not set yet'}")
+
+
+async def _set_weight(client: Client, name: str, weight: int) -> None:
+    from mooring.api.volcano import Queue
+    from mooring.kube import NotFound
+
+    try:
+        await client.patch(Queue, name, {"spec": {"weight": weight}})
+    except NotFound:
+        raise click.ClickException(f"there is no queue {name}") from None
 
 
 async def _read(client: Client) -> tuple[list[Queue], list[PodGroup]]:

@@ -30,14 +30,22 @@ LEASE = "mooring-controller"
 @click.option(
     "--pod-groups", is_flag=True, help="Include the permissions for PodGroups (--feature-gates=GenericWorkload=true)."
 )
+@click.option("--active-active", is_flag=True, help="Include the permissions for --active-active.")
+@click.option(
+    "--annotations",
+    is_flag=True,
+    help="Include the permission to annotate pods (--suggestions annotation or simulator-annotations).",
+)
 @click.option(
     "--controller", is_flag=True, help="Print the manifests for `mooring controller` instead of the scheduler."
 )
+@click.option("--admission", is_flag=True, help="With --controller: include the permissions for --enabled-admission.")
 @click.option(
     "--read-only", is_flag=True, help="Print the manifests for `mooring record` and `mooring shadow`, which only read."
 )
 @click.option("--viewer", is_flag=True, help="Add an unbound role for readers of metrics and decisions.")
 @click.option("--dashboard", is_flag=True, help="Add an unbound role for users of the dashboard.")
+@click.option("--what-if", is_flag=True, help="Add an unbound role for clients of the what-if service.")
 @output_option("yaml", "json")
 def rbac(
     config_file: str | None,
@@ -50,10 +58,14 @@ def rbac(
     serve: bool,
     batch: bool,
     pod_groups: bool,
+    active_active: bool,
+    annotations: bool,
     controller: bool,
+    admission: bool,
     read_only: bool,
     viewer: bool,
     dashboard: bool,
+    what_if: bool,
     output: str,
 ) -> None:
     """Print the RBAC manifests that the scheduler needs, for `kubectl apply -f -`.
@@ -64,7 +76,7 @@ def rbac(
 
     from mooring.cli.input_files import read_setup
     from mooring.cli.output import print_documents
-    from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules, read_only_rules, roles
+    from mooring.live.rbac_manifests import ANNOTATING, Grantee, manifests, plugin_rules, read_only_rules, roles
     from mooring.plugins.gang_scheduling import GangScheduling
     from mooring.scheduler.profiles import enabled_classes
 
@@ -75,7 +87,8 @@ def rbac(
 
         classes = find_plugins(requested).classes(JOB).values()
         extra = [rule for cls in classes for rule in cls.permissions]
-        print_documents(for_controllers(grantee, served=serve, lease_name=lease_name or LEASE, extra=extra), output)
+        found = for_controllers(grantee, served=serve, lease_name=lease_name or LEASE, extra=extra, admission=admission)
+        print_documents(found, output)
         return
     setup = read_setup(config_file, requested)
     config = setup.config
@@ -84,8 +97,20 @@ def rbac(
         config = msgspec.structs.replace(config, leader_election=election)
     groups = (GangScheduling,) if pod_groups else ()
     extra = plugin_rules(dict.fromkeys((*enabled_classes(config, setup.plugins), *groups)))
+    if annotations:
+        extra.append(ANNOTATING)
     if read_only:
         print_documents(roles(grantee, read_only_rules(extra), {}), output)
         return
-    found = manifests(config, grantee, served=serve, batch=batch, viewer=viewer, dashboard=dashboard, extra=extra)
+    found = manifests(
+        config,
+        grantee,
+        served=serve,
+        batch=batch,
+        viewer=viewer,
+        dashboard=dashboard,
+        active_active=active_active,
+        what_if=what_if,
+        extra=extra,
+    )
     print_documents(found, output)

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 @click.option("-o", "--output-file", "file", metavar="FILE", required=True, help="File to write, or to append to.")
 @click.option("--seconds", type=float, help="Stop after this time. By default on Ctrl-C.")
 @click.option("--anonymize", is_flag=True, help="Replace all names, so that the recording can be given to others.")
+@click.option(
+    "--summary",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the summary at the end; json is printed on standard output.",
+)
 @config_option
 @plugin_options
 @release_options
@@ -32,6 +39,7 @@ def record(
     file: str,
     seconds: float | None,
     anonymize: bool,
+    summary: str,
     config_file: str | None,
     requested: Requested,
     emulated: ReleaseChoice,
@@ -45,6 +53,7 @@ def record(
     --config names the configuration of the cluster's scheduler, so that a replay uses the same one.
     """
     from mooring.cli.explain import server_minor
+    from mooring.cli.output import print_json
     from mooring.kube import Client
     from mooring.live.informers import KINDS
     from mooring.live.recording import WatchRecorder, header_of, plugin_files
@@ -77,13 +86,17 @@ def record(
 
     with StopSignals() as signals:
         code = asyncio.run(run(signals))
-    for recorder in recorders:
-        if absent := recorder.missing():
+    absent = [kind for recorder in recorders for kind in recorder.missing()]
+    if summary == "json":
+        told = {"file": file, "events": writer.records, "bytes": writer.bytes, "notRecorded": absent}
+        print_json({**told, "problem": writer.problem})
+    else:
+        if absent:
+            told_kinds = ", ".join(absent)
             click.echo(
-                f"note: not recorded, because the cluster has none or they may not be read: {', '.join(absent)}",
-                err=True,
+                f"note: not recorded, because the cluster has none or they may not be read: {told_kinds}", err=True
             )
-    click.echo(f"Recorded {writer.records:,} events in {file} ({writer.bytes:,} bytes).", err=True)
+        click.echo(f"Recorded {writer.records:,} events in {file} ({writer.bytes:,} bytes).", err=True)
     if writer.problem:
         fail([f"{file}: {writer.problem}; the recording is incomplete"])
     raise SystemExit(code)

@@ -71,6 +71,13 @@ def _version(form: str) -> str:
 )
 @click.option("--record-anonymized", is_flag=True, help="Replace all names in the recording.")
 @click.option(
+    "--suggestions",
+    type=click.Choice(("event", "annotation", "simulator-annotations")),
+    multiple=True,
+    help="Write what would make a pending pod schedulable, as an event or an annotation of the pod, or write decisions "
+    "as the annotations of kube-scheduler-simulator. Can be repeated. Annotations need `mooring rbac --annotations`.",
+)
+@click.option(
     "--tracing-endpoint",
     default="",
     metavar="URL",
@@ -94,6 +101,7 @@ def run(
     seed: int | None,
     record_folder: str | None,
     record_anonymized: bool,
+    suggestions: tuple[str, ...],
     tracing_endpoint: str,
     tracing_sampling_rate_per_million: int,
     **given: Any,
@@ -110,11 +118,13 @@ def run(
     """
 
     from mooring.cli.flags.scheduler_settings import (
+        active_active,
         batch_settings,
         configured,
         emulated_release,
         gate_notes,
         gated_release,
+        node_selector_notes,
         plain_endpoints,
         served,
         with_sessions,
@@ -127,7 +137,7 @@ def run(
     start_logging(given)
     named = emulated_release(given["emulated_version"])
     gates = given["feature_gates"]
-    warnings = [*notes(ctx), *gate_notes(named, gates)]
+    warnings = [*notes(ctx), *gate_notes(named, gates), *node_selector_notes(given)]
     serve, plain, batch = served(given), plain_endpoints(given), batch_settings(given)
     log_warnings(warnings)
 
@@ -156,6 +166,7 @@ def run(
         files.adjust = functools.partial(
             _flagged, given=given, batch=batch, own_cluster=isinstance(ctx.obj, OwnCluster)
         )
+    group = active_active(given, config, batch=batch, records=record_folder is not None)
     log_warnings((*ignored, *setup.notes))
     access = cluster_access(ClusterChoice(config.client_connection.kubeconfig, context), master=given["master"])
     rng = random.Random(seed) if seed is not None else None
@@ -174,6 +185,8 @@ def run(
         reload=not no_reload,
         tracer=tracer,
         recording=recording,
+        active_active=group,
+        suggestions=suggestions,
         extend=functools.partial(_dashboard, own=ctx.obj) if dashboard else None,
     )
     with StopSignals() as signals:
@@ -231,7 +244,7 @@ def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
         config=lambda: scheduler.engine.profiles.config,
         plugins=scheduler.plugin_rows,
         reloader=lambda: scheduler.reloader,
-        batch=scheduler.batch is not None,
+        gangs=scheduler.batch,
         what_if=worker.answer,
         kinds=lambda: (*KINDS, *engine.profiles.kinds),
     )

@@ -38,7 +38,20 @@ T = TypeVar("T")
 _ROWS = 20
 
 
-@click.command("what-if")
+class _WhatIf(click.Command):
+    """Accepts ``--add -f FILE`` and ``--fit -f FILE`` too, as kubectl's users write it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave out -f between these options and their file."""
+        kept = [each for before, each in zip(["", *args], args, strict=False) if not _is_repeated(before, each)]
+        return super().parse_args(ctx, kept)
+
+
+def _is_repeated(before: str, text: str) -> bool:
+    return before in ("--add", "--fit") and text in ("-f", "--filename")
+
+
+@click.command("what-if", cls=_WhatIf)
 @filename_option(
     "The cluster, instead of a running one: manifests (a file, a directory, - for standard input) or a recording."
 )

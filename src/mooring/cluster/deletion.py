@@ -62,6 +62,8 @@ def delete(
     old = registry.get(resource, namespace, name)
     _check_preconditions(resource, old, options)
     registry.mapper.kind(resource).check_deletion(old.document)
+    if registry.reviews is not None:
+        registry.reviews.check("DELETE", resource, old.document)
     document = old.document
     grace = _grace(document, options)
     metadata = document["metadata"]

@@ -57,8 +57,11 @@ class EmbeddedCluster:
         history: int = HISTORY,
         controllers: bool | str = True,
         definitions: Iterable[Document] = (),
+        admission: bool = True,
     ) -> None:
         """``definitions`` are CustomResourceDefinitions that exist from the start.
+
+        ``admission=False`` accepts Volcano's objects without the rules of its webhooks.
 
         ``controllers`` selects the controllers as ``--controllers`` of kube-controller-manager does, for example
         ``"*,-deployment"``. False runs no controllers and no fake kubelets.
@@ -68,7 +71,7 @@ class EmbeddedCluster:
         self._certificate: Certificate | None = None
         self._token = secrets.token_urlsafe(32)
         self.store = Store(history=history)
-        self.api = Api(self.store, token=self._token, clock=clock)
+        self.api = Api(self.store, token=self._token, clock=clock, admission=admission)
         self._disabled = disabled_controllers(
             controllers if isinstance(controllers, str) else "*", {each.name for each in CONTROLLERS}
         )

@@ -50,6 +50,16 @@ class Quotas(Protocol):
         """Add the usage of a new or changed object. Raises ApiError if it exceeds a quota."""
 
 
+class Reviews(Protocol):
+    """Admission of requests beyond the rules of the kinds."""
+
+    def set_defaults(self, resource: Resource, document: Document) -> None:
+        """Set the defaults of a new object in place."""
+
+    def check(self, operation: str, resource: Resource, document: Document, old: Document | None = None) -> None:
+        """Raise ApiError if a request (CREATE, UPDATE or DELETE) is refused."""
+
+
 class Registry:
     """The objects of the cluster and the rules of their kinds."""
 
@@ -61,12 +71,15 @@ class Registry:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         quotas: "Quotas | None" = None,
+        reviews: Reviews | None = None,
     ) -> None:
         self.store = store
         self.mapper = mapper
         self.clock = clock
         self._random = rng or random.Random()
         self._quotas = quotas
+        #: Reviews requests; None for no reviews.
+        self.reviews = reviews
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
         """Return an object. Raises ApiError if it does not exist."""
@@ -87,11 +100,15 @@ class Registry:
         kind.set_defaults(document)
         # No manager owns the fields that the server sets below, so a later apply without them does not remove them.
         self._track(resource, document, context)
+        if self.reviews is not None:
+            self.reviews.set_defaults(resource, document)
         self._prepare(kind, document)
         self._check_namespace(resource, document)
         kind.admit(self.store, document)
         errors = metadata_errors(document, kind.name_errors, namespaced=resource.namespaced)
         self._reject_invalid(resource, document, errors + kind.validate(document))
+        if self.reviews is not None:
+            self.reviews.check("CREATE", resource, document)
         context.warnings += kind.warnings(document)
         name, space = self._free_name(resource, metadata), metadata.get("namespace", "")
         if self._quotas is not None:
@@ -204,6 +221,8 @@ class Registry:
             errors += kind.validate(new)
             errors += kind.validate_update(new, old.document)
         self._reject_invalid(resource, new, errors)
+        if self.reviews is not None and not subresource:
+            self.reviews.check("UPDATE", resource, new, old.document)
         changed = _spec_changed(new, old.document) or (
             kind.counts_annotations
             and new["metadata"].get("annotations") != old.document["metadata"].get("annotations")

@@ -19,24 +19,27 @@ _ARRAY = np.ndarray
 #: The minimum number of cached kinds, regardless of the budget.
 _LEAST_KINDS = 16
 #: An estimate of the size of a kind's columns per row.
-_BYTES_PER_ROW = 24
+_BYTES_PER_ROW = 32
 
 
 class AnswerColumn:
     """One answer for each row; a single value while all rows have the same answer."""
 
-    __slots__ = ("_shared", "values")
+    __slots__ = ("_shared", "values", "version")
 
     def __init__(self, values: Any = 0, *, shared: bool = False) -> None:
         #: An array, or the value that all rows have. Do not modify it.
         self.values: Any = values
         #: Whether the array must be copied before it is modified.
         self._shared = shared
+        #: It changes with every answer that changes.
+        self.version = 0
 
     def replace(self, values: Any, *, shared: bool = False) -> None:
         """Set all answers."""
         self.values = values
         self._shared = shared
+        self.version += 1
 
     def patch(self, rows: Sequence[int], answers: Any, size: int) -> None:
         """Set the answers of some rows: one for each row, or one for all of them; ``size`` is the number of rows."""
@@ -46,9 +49,12 @@ class AnswerColumn:
             if same:
                 return
             values = self.values = np.full(size, values)
+        elif len(rows) == 1 and type(answers) is list and values.item(rows[0]) == answers[0]:
+            return
         elif self._shared:
             values = self.values = values.copy()
         self._shared = False
+        self.version += 1
         if len(rows) == 1 and type(answers) is list:  # faster than indexing with a list
             values[rows[0]] = answers[0]
         else:

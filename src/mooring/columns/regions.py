@@ -40,6 +40,7 @@ class Region:
     __slots__ = (
         "_affinity",
         "_codes",
+        "_comparisons",
         "_cursor",
         "_domains",
         "_keys",
@@ -57,8 +58,11 @@ class Region:
         keys: frozenset[str],
         affinity: RequiredNodeAffinity | None,
         tolerations: Tolerations | None,
+        *,
+        comparisons: bool = False,
     ) -> None:
         self._table = table
+        self._comparisons = comparisons
         self._keys = tuple(sorted(keys))
         self._affinity = None if affinity is None or affinity.is_empty else affinity
         self._tolerations = tolerations
@@ -105,7 +109,9 @@ class Region:
             mask &= nodes.matches(self._affinity)
         tolerations = self._tolerations
         if tolerations is not None and table.taints.distinct:
-            lookup = table.taints.lookup(lambda taints: untolerated(taints, tolerations) is None, absent=True)
+            lookup = table.taints.lookup(
+                lambda taints: untolerated(taints, tolerations, comparisons=self._comparisons) is None, absent=True
+            )
             mask &= lookup.take(nodes.taint_codes)
         self.mask = mask
         self.everything = bool(mask.all())
@@ -121,7 +127,10 @@ class Region:
         member = (
             all(key in labels for key in self._keys)
             and (self._affinity is None or self._affinity.matches(labels, node.name))
-            and (self._tolerations is None or untolerated(node.taints, self._tolerations) is None)
+            and (
+                self._tolerations is None
+                or untolerated(node.taints, self._tolerations, comparisons=self._comparisons) is None
+            )
         )
         moved = bool(self.mask[row]) != member
         self.mask[row] = member
@@ -156,8 +165,10 @@ class Region:
 class Regions:
     """The recently used regions."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, *, comparisons: bool = False) -> None:
+        """With ``comparisons``, tolerations can compare numbers."""
         self._table = table
+        self._comparisons = comparisons
         self._regions: OrderedDict[Conditions, Region] = OrderedDict()
         self._parts = 0
 
@@ -173,7 +184,8 @@ class Regions:
         conditions = (keys, affinity, tolerations)
         region = self._regions.get(conditions)
         if region is None:
-            region = self._regions[conditions] = Region(self._table, keys, affinity, tolerations)
+            region = Region(self._table, keys, affinity, tolerations, comparisons=self._comparisons)
+            self._regions[conditions] = region
             self._parts += _parts(conditions)
             while len(self._regions) > _KEEP or (self._parts > _KEEP_PARTS and len(self._regions) > 1):
                 oldest, _ = self._regions.popitem(last=False)

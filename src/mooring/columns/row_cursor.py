@@ -12,6 +12,7 @@ Data derived from the table (columns, masks, cached answers) is updated with a c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ class ChangeLog:
         self.position += 1
         if len(rows) > _TRIM_AT:
             del rows[: _TRIM_AT // 2]
+
+    def mark_all(self, changed: Sequence[int]) -> None:
+        """Log that several rows changed."""
+        rows = self.rows
+        rows += changed
+        self.position += len(changed)
+        if len(rows) > _TRIM_AT:
+            del rows[: len(rows) - _TRIM_AT // 2]
 
     def since(self, position: int, limit: int) -> list[int] | None:
         """Return the rows changed since a bookmark, each once; None if more than ``limit`` changed or it is too old."""

@@ -23,6 +23,7 @@ from mooring.columns.counters import CounterRegistry
 from mooring.columns.counts import ImageIndex, PortIndex
 from mooring.columns.interned import ABSENT, CodeColumn, Codes, LabelColumn
 from mooring.columns.node_info import NodeInfo, PodInfo, assign
+from mooring.columns.node_share import NodeShare
 from mooring.columns.pod_columns import PodColumns
 from mooring.columns.row_cursor import ChangeLog, RowCursor
 from mooring.columns.table_check import differences
@@ -106,6 +107,8 @@ class NodeTable:
         #: Increases when rows are added or removed: data computed for all rows is then stale.
         self.structure = 0
         self._arrivals = 0
+        #: The nodes and pods of this scheduler, if there are several; None if all are its own.
+        self.share: NodeShare | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -317,7 +320,16 @@ class NodeTable:
         assign(info, "node", None)
         self.changes.mark(row)
 
-    def _count_amounts(self, template: PodTemplate, row: int, sign: int) -> None:
+    def suppose(self, template: PodTemplate, rows: npt.NDArray[np.intp], counts: Ints | int) -> None:
+        """Count the requests of pods that are not added, on several different rows; negative counts undo it.
+
+        Only the amounts change. Undo it before anything else reads the table, and use it only for templates and
+        plugins to which nothing but the amounts matters.
+        """
+        self._count_amounts(template, rows, counts)
+        self.changes.mark_all(rows.tolist())
+
+    def _count_amounts(self, template: PodTemplate, row: int | npt.NDArray[np.intp], sign: int | Ints) -> None:
         requested = self.requested
         for slot, amount in template.scalars:
             requested[slot, row] += sign * amount

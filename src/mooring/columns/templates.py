@@ -16,7 +16,7 @@ import msgspec
 
 from mooring.api.node_selectors import RequiredNodeAffinity, required_node_affinity
 from mooring.api.pod import Pod
-from mooring.api.resources import container_host_ports, pod_requests, pod_requests_nonzero
+from mooring.api.resources import container_host_ports, placed_pod_requests
 from mooring.columns.terms import PodAffinityTerms, affinity_terms
 from mooring.releases import Release
 
@@ -77,9 +77,9 @@ class PodTemplate:
         self.namespace = pod.namespace
         #: The pods' labels.
         self.labels = pod.labels
-        sums = release.resized_requests_by_sum
-        self.requests: dict[str, int] = _negatable(pod_requests(pod, use_status=True, sums=sums))
-        nonzero = _negatable(pod_requests_nonzero(pod, use_status=True, sums=sums))
+        requests, nonzero = placed_pod_requests(pod, sums=release.resized_requests_by_sum)
+        self.requests: dict[str, int] = _negatable(requests)
+        nonzero = _negatable(nonzero)
         self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
         ports = container_host_ports(pod)
         self.host_ports: tuple[HostPort, ...] = (
@@ -219,11 +219,11 @@ class TemplateRegistry:
 
 def template_key(pod: Pod) -> bytes:
     """Return a key of everything that decisions may depend on, except name, node and priority."""
-    spec = pod.spec
+    spec, metadata = pod.spec, pod.metadata
     parts: list[object] = [
         pod.namespace,
-        pod.labels,
-        pod.metadata.owner_references,
+        metadata.labels,
+        metadata.owner_references,
         spec.containers,
         spec.init_containers,
         spec.node_selector,
@@ -259,9 +259,14 @@ def resource_key(pod: Pod) -> bytes:
 def _given(pod: Pod) -> list[object]:
     """Return the resources allocated by the node, if reported (pods can be resized in place)."""
     status = pod.status
-    pod_level = status.allocated_resources or status.resources is not None
-    resizes = [condition for condition in status.conditions if condition.type.startswith("PodResize")]
-    if not (status.container_statuses or status.init_container_statuses or pod_level or resizes):
+    resizes = [each for each in status.conditions if each.type.startswith("PodResize")] if status.conditions else ()
+    if not (
+        resizes
+        or status.container_statuses
+        or status.init_container_statuses
+        or status.resources is not None
+        or status.allocated_resources
+    ):
         return []
     return [
         [(c.name, c.allocated_resources, c.resources) for c in status.container_statuses],

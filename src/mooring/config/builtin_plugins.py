@@ -121,6 +121,8 @@ _GATED: Final = {
     "NodeDeclaredFeatures": "NodeDeclaredFeatures",
     "DynamicResources": "DynamicResourceAllocation",
     "GangScheduling": "GenericWorkload",
+    "TopologyPlacementGenerator": "TopologyAwareWorkloadScheduling",
+    "PodGroupPodsCount": "TopologyAwareWorkloadScheduling",
 }
 
 

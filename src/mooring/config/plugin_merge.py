@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.config.builtin_plugins import IGNORED_POINTS, Defaults, defaults
 from mooring.config.model import EnabledPlugin, PluginSet
-from mooring.config.schema import POINTS, Version, group_points
+from mooring.config.schema import PLACEMENT_SCORE, POINTS, Version, group_points
 from mooring.releases import Release
 
 MULTI_POINT = "multiPoint"
@@ -65,11 +65,12 @@ class Conflict(msgspec.Struct, frozen=True):
 def running(sets: Sets, served: Served) -> tuple[Plan, list[Conflict]]:
     """Return the plugins of each point, in order, and the conflicts."""
     conflicts = _conflicts(sets, served)
-    weights = score_weights(sets, served)
+    weights = {point: score_weights(sets, served, point=point) for point in ("score", PLACEMENT_SCORE)}
     plan: Plan = {}
     for point in (point for point in sets if point != MULTI_POINT):
+        by_name = weights.get(point, {})
         names = _order(point, sets, served)
-        plan[point] = tuple(EnabledPlugin(name, weights.get(name, 0) if point == "score" else 0) for name in names)
+        plan[point] = tuple(EnabledPlugin(name, by_name.get(name, 0)) for name in names)
     return plan, conflicts
 
 

@@ -44,8 +44,9 @@ def group_points(version: Version, release: Release) -> tuple[str, ...]:
 
 def shown_points(version: Version, release: Release) -> tuple[str, ...]:
     """Return the points whose plugins are part of the effective configuration."""
-    shown = (GROUP_POST_FILTER,) if GROUP_POST_FILTER in group_points(version, release) else ()
-    return (*POINTS, *shown)
+    found = group_points(version, release)
+    gated = (PLACEMENT_GENERATE, PLACEMENT_SCORE) if release.enabled("TopologyAwareWorkloadScheduling") else ()
+    return (*POINTS, *(point for point in (GROUP_POST_FILTER, *gated) if point in found))
 
 
 class Value(msgspec.Struct, frozen=True):

@@ -25,7 +25,6 @@ COOLDOWN: Final = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
 BUDGET_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
 BUDGET_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
-NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
 NETWORK_MODE: Final = "volcano.sh/network-topology-mode"
 NETWORK_TIER: Final = "volcano.sh/network-topology-highest-tier"
 

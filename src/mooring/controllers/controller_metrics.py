@@ -13,10 +13,11 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from mooring.observe.histograms import Histograms, exponential
+from mooring.observe.histograms import Histograms, exponential, exponential_range
 
 _PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 _QUEUE_BOUNDS: Final = exponential(1e-8, 10, 10)
+_CREATION_BOUNDS: Final = exponential_range(50, 60000, 30)
 
 
 class WorkQueueMetrics(Collector):
@@ -106,6 +107,12 @@ class ControllerMetrics:
             "volcano_job_completed_phase_count", "Jobs that completed.", labels, registry=self.registry
         )
         self._failed = Gauge("volcano_job_failed_phase_count", "Jobs that failed.", labels, registry=self.registry)
+        self._created = Histogram(
+            "volcano_controller_job_to_pod_creation_latency_milliseconds",
+            "Time from the creation of a job to the creation of each of its pods, in milliseconds.",
+            buckets=_CREATION_BOUNDS,
+            registry=self.registry,
+        )
         self._seconds = Histogram(
             "mooring_controller_reconcile_duration_seconds",
             "Duration of reconciling an object.",
@@ -146,6 +153,10 @@ class ControllerMetrics:
         for gauge in self._groups.values():
             with contextlib.suppress(KeyError):
                 gauge.remove(name)
+
+    def observe_pod_creation(self, seconds: float) -> None:
+        """Count a pod that was created some time after its job."""
+        self._created.observe(seconds * 1000)
 
     def count_finished_job(self, key: str, queue: str, *, completed: bool) -> None:
         """Count a job that completed or failed."""

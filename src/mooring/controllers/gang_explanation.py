@@ -220,17 +220,18 @@ def is_waiting(group: PodGroup) -> bool:
 async def gang_facts_of_job(client: Client, namespace: str, name: str) -> Facts:
     """Read the facts about a job's gang. Raises NotFound if the job does not exist."""
     job = await client.get(VolcanoJob, name, namespace=namespace)
-    return await _facts(client, namespace, group_name(job), job)
+    return await gang_facts(client, namespace, group_name(job), job)
 
 
 async def gang_facts_of_pod(client: Client, namespace: str, name: str) -> Facts | None:
     """Read the facts about a pod's gang. Return None if the pod has no PodGroup. Raises NotFound."""
     pod = await client.get(Pod, name, namespace=namespace)
     group = pod.annotations.get(GROUP_ANNOTATION)
-    return None if not group else await _facts(client, namespace, group, None)
+    return None if not group else await gang_facts(client, namespace, group)
 
 
-async def _facts(client: Client, namespace: str, group: str, job: VolcanoJob | None) -> Facts:
+async def gang_facts(client: Client, namespace: str, group: str, job: VolcanoJob | None = None) -> Facts:
+    """Read the facts about a PodGroup."""
     try:
         found = await client.get(PodGroup, group, namespace=namespace)
     except NotFound:

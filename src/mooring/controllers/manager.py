@@ -13,7 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.volcano_jobs import VolcanoJob
+from mooring.apiserver.volcano_admission.review import AdmissionSettings
+from mooring.controllers.admission.webhook import AdmissionWebhook
+from mooring.controllers.admission.webhook_certificates import CertificateSettings, WebhookCertificates
 from mooring.controllers.controller_metrics import ControllerMetrics
+from mooring.controllers.hyper_nodes import HyperNodeDiscoveryReconciler, HyperNodeStatusReconciler
 from mooring.controllers.jobs import JobReconciler, JobTTLReconciler
 from mooring.controllers.jobs.cron_jobs import CronJobReconciler
 from mooring.controllers.jobs.job_flows import JobFlowReconciler, JobTemplateReconciler
@@ -25,11 +29,11 @@ from mooring.controllers.reconcile_loop import ReconcileLoop
 from mooring.controllers.reconciler import Context, Reconciler, Selection, Settings
 from mooring.controllers.volcano_detection import VolcanoDetector
 from mooring.kube import Access, Change, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
-from mooring.live import ServerSettings
+from mooring.live import ServerError, ServerSettings
 from mooring.live.custom import Informer
 from mooring.live.endpoints.client_ca import ClientCa
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
-from mooring.live.endpoints.endpoint_server import EndpointServer, Sources
+from mooring.live.endpoints.endpoint_server import EndpointServer, Extension, Sources
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, lease_check, synced_check
 from mooring.loading.catalog import NOTHING, Requested
 from mooring.logs import get_logger
@@ -46,12 +50,23 @@ RECONCILERS: Final[tuple[type[Reconciler], ...]] = (
     CronJobReconciler,
     JobFlowReconciler,
     JobTemplateReconciler,
+    HyperNodeDiscoveryReconciler,
+    HyperNodeStatusReconciler,
 )
 _DETECTION_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 5.0
 #: How long leaving a `ControllerThread` waits for the thread.
 _JOIN_SECONDS: Final = 10.0
 _HINT: Final = "`mooring batch install` installs its CustomResourceDefinition"
+
+
+class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the admission webhook."""
+
+    #: The paths to serve, such as /jobs/validate.
+    paths: tuple[str, ...]
+    rules: AdmissionSettings = AdmissionSettings()
+    certificates: CertificateSettings = CertificateSettings()
 
 
 class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +79,8 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     serve: ServerSettings | None = None
     #: The job plugins that the command line names.
     job_plugins: Requested = NOTHING
+    #: The admission webhook, on the address of health and metrics; None for none.
+    webhook: WebhookSettings | None = None
     qps: float = 50.0
     burst: int = 100
 
@@ -110,22 +127,37 @@ class ControllerManager:
         self.detected_volcano = ""
         #: Health and metrics, if they are served.
         self.server: Endpoints | None = None
+        self._certificates: WebhookCertificates | None = None
         if settings.serve is not None:
-            self.server = self._endpoints(settings.serve)
+            self.server = self._endpoints(settings.serve, settings.webhook)
+        elif settings.webhook is not None:
+            raise ServerError(
+                "--enabled-admission: the webhook is served on the secure port; --secure-port must not be 0"
+            )
 
-    def _endpoints(self, settings: ServerSettings) -> Endpoints:
+    def _endpoints(self, settings: ServerSettings, webhook: WebhookSettings | None) -> Endpoints:
         """Return the endpoints, which are not served yet. Raises ServerError."""
+        ready = {"informer-sync": synced_check(self._lagging)}
+        extensions: list[Extension] = []
+        if webhook is not None:
+            extensions.append(AdmissionWebhook(self._context, webhook.paths, webhook.rules))
+            ready["webhook-certificate"] = lambda: self._certificates.problem() if self._certificates else None
         sources = Sources(
             metrics=self.metrics.render,
             resources=lambda _accept: (b"", "text/plain; version=0.0.4; charset=utf-8"),
             config=dict,
             decisions=lambda _limit: [],
             live={"leaderElection": lease_check(lambda: self._leadership.thread)},
-            ready={"informer-sync": synced_check(self._lagging)},
+            ready=ready,
         )
         client_ca = ClientCa(settings, self._client.access)
         auth = EndpointAuth(client_ca.authenticate, client_ca.authorize, settings.auth)
-        return Endpoints(EndpointServer(settings, sources, auth), client_ca)
+        server = EndpointServer(settings, sources, auth, extensions=extensions)
+        if webhook is not None:
+            self._certificates = WebhookCertificates(
+                self._client, webhook.certificates, leads=lambda: self._leadership.is_leader, use=server.serve_as
+            )
+        return Endpoints(server, client_ca)
 
     def _lagging(self) -> list[str]:
         """Return the kinds that are served but not synced."""
@@ -138,6 +170,8 @@ class ControllerManager:
                 await self.server.start()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._events.run(), name="events")
+                if self._certificates is not None:
+                    tasks.create_task(self._certificates.run(), name="webhook certificates")
                 tasks.create_task(self._job_plugins.watch(self._use_job_plugins), name="job plugins")
                 for selection, informer in self._informers.items():
                     tasks.create_task(informer.run(), name=f"watch {selection.resource.kind}")

@@ -28,7 +28,7 @@ from mooring.controllers.constants import (
 )
 from mooring.controllers.quota_usage import add_usage, format_amounts, quota_usage
 from mooring.controllers.reconciler import Reconciler, Selection
-from mooring.kube import AlreadyExists, Change, NotFound, PatchType, Resource
+from mooring.kube import AlreadyExists, BadRequest, Change, NotFound, PatchType, Resource
 from mooring.logs import get_logger
 from mooring.unexpected_errors import shortened
 
@@ -109,6 +109,10 @@ class PodGroupReconciler(Reconciler):
                 await self.context.client.create(await self._group(pod))
             except AlreadyExists:
                 pass
+            except BadRequest as error:
+                # Admission refuses the PodGroup, for example because its queue does not exist or is closed.
+                self.context.record_event(pod, "FailedCreate", f"the PodGroup was refused: {error}", type="Warning")
+                raise
             except NotFound:
                 return _UNSERVED_SECONDS  # PodGroups are not served, or the namespace is being deleted
             else:

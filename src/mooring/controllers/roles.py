@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from mooring.api.hyper_nodes import TOPOLOGY_GROUP
 from mooring.api.volcano import SCHEDULING_GROUP
 from mooring.api.volcano_jobs import FLOW_GROUP, JOB_GROUP
+from mooring.controllers.admission.manifests import (
+    WEBHOOK_CONFIGURATION,
+    WEBHOOK_SERVICE,
+    cluster_rules,
+    secret_rules,
+)
 from mooring.controllers.volcano_detection import DEPLOYMENTS, LEASE
 from mooring.framework.plugin import Rule
 from mooring.live.rbac_manifests import AUTHENTICATION_NAMESPACE, LOOKING_UP, SERVING, Grantee, lease_rules, roles
@@ -15,12 +22,13 @@ from mooring.plugins.coscheduling.pod_group import PodGroup
 _COMMUNITY: Final = PodGroup.declaration.group
 _LISTING: Final = ("list", "watch")
 READING: Final = (
-    Rule(("",), ("namespaces", "pods"), _LISTING),
+    Rule(("",), ("namespaces", "nodes", "pods"), _LISTING),
     Rule(("apps",), ("replicasets", "statefulsets"), _LISTING),
     Rule(("scheduling.k8s.io",), ("priorityclasses",), _LISTING),
     Rule((SCHEDULING_GROUP,), ("podgroups", "queues"), _LISTING),
     Rule((JOB_GROUP,), ("cronjobs", "jobs"), _LISTING),
     Rule((FLOW_GROUP,), ("jobflows", "jobtemplates"), _LISTING),
+    Rule((TOPOLOGY_GROUP,), ("hypernodes",), _LISTING),
     Rule(("bus.volcano.sh",), ("commands",), _LISTING),
     Rule((_COMMUNITY,), ("elasticquotas", "podgroups"), _LISTING),
     # Owners of pods for which PodGroups are created.
@@ -35,6 +43,8 @@ WRITING: Final = (
     Rule((JOB_GROUP,), ("jobs",), ("get", "create", "delete")),
     Rule((JOB_GROUP,), ("cronjobs/status", "jobs/status"), ("patch",)),
     Rule((FLOW_GROUP,), ("jobflows/status", "jobtemplates/status"), ("patch",)),
+    Rule((TOPOLOGY_GROUP,), ("hypernodes",), ("create", "patch", "delete")),
+    Rule((TOPOLOGY_GROUP,), ("hypernodes/status",), ("patch",)),
     # For clusters with OwnerReferencesPermissionEnforcement: objects with blockOwnerDeletion are created.
     Rule((JOB_GROUP,), ("cronjobs/finalizers", "jobs/finalizers"), ("update",)),
     Rule((FLOW_GROUP,), ("jobflows/finalizers",), ("update",)),
@@ -56,12 +66,16 @@ VOLCANO_DETECTION: Final = (
 
 
 def manifests(
-    grantee: Grantee, *, served: bool = True, lease_name: str, extra: Iterable[Rule] = ()
+    grantee: Grantee, *, served: bool = True, lease_name: str, extra: Iterable[Rule] = (), admission: bool = False
 ) -> list[dict[str, Any]]:
     """Return the roles of the controllers and their bindings. ``extra`` contains the rules of job plugins.
 
+    ``admission`` adds those of the webhook, whose configurations, Service and namespace have their default names.
     The rules for detecting Volcano's controllers are cluster-wide, because Volcano's namespace need not exist.
     """
     rules = [*READING, *WRITING, *VOLCANO_DETECTION, *(SERVING if served else ()), *extra]
     by_namespace = {AUTHENTICATION_NAMESPACE: [*lease_rules(lease_name), *((LOOKING_UP,) if served else ())]}
+    if admission:
+        rules += cluster_rules(WEBHOOK_CONFIGURATION)
+        by_namespace[AUTHENTICATION_NAMESPACE] += secret_rules(f"{WEBHOOK_SERVICE}-certificate")
     return roles(grantee, rules, by_namespace)

@@ -19,7 +19,7 @@ from mooring.columns.nodes import Nodes
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
-from mooring.scheduler.suggestions import evaluate_pod
+from mooring.scheduler.schedule_pod import evaluate_pod
 from mooring.unexpected_errors import shortened
 
 #: The labels by which nodes are grouped unless another one is chosen: the first that some node has.

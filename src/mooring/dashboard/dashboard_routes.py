@@ -30,6 +30,7 @@ from mooring.live.endpoints.endpoint_server import EndpointServer
 from mooring.live.reload.reloader import Reloader
 from mooring.loading.plugin_rows import PluginRow
 from mooring.scheduler.engine import Engine
+from mooring.scheduler.pod_explanation import Gangs
 from mooring.simulation.what_if_question import objects_of
 from mooring.unexpected_errors import shortened
 
@@ -70,8 +71,8 @@ class DashboardSource(msgspec.Struct, frozen=True, kw_only=True):
     config: Callable[[], SchedulerConfiguration]
     plugins: Callable[[], list[PluginRow]]
     reloader: Callable[[], Reloader | None] = lambda: None
-    #: Whether there are batch sessions.
-    batch: bool = False
+    #: The batch sessions, if there are any.
+    gangs: Gangs | None = None
     #: Whether another scheduler decides: the conditions of pods tell why they wait.
     reported: bool = False
     #: Answers what-if requests, about the objects of some kinds; None if there is no such view.
@@ -86,8 +87,8 @@ class Dashboard:
         self._source = source
         self.sessions = sessions or BrowserSessions()
         self._cluster = ClusterView(source.engine)
-        self._queue = QueueView(source.engine, batch=source.batch, reported=source.reported)
-        self._pod = PodView(source.engine, reported=source.reported)
+        self._queue = QueueView(source.engine, batch=source.gangs is not None, reported=source.reported)
+        self._pod = PodView(source.engine, gangs=source.gangs, reported=source.reported)
         self.stream = EventStream(self._read_updates)
         self._server: EndpointServer
 
@@ -290,7 +291,8 @@ class Dashboard:
             "pods": len(table.pods),
             "queue": self._queue.counts(),
             "attempts": source.engine.queue.cycle,
-            "batch": source.batch,
+            "batch": source.gangs is not None,
+            "gangChanges": self._queue.gang_changes(),
             "reported": source.reported,
             "whatIf": source.what_if is not None,
             "profiles": list(source.engine.profiles.runners),

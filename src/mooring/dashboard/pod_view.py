@@ -24,10 +24,10 @@ from mooring.observe.decision_records import Decision
 from mooring.scheduler.attempt_results import ScheduleFailure
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
-from mooring.scheduler.pod_explanation import explain_with_pauses
+from mooring.scheduler.pod_explanation import Gangs, explain_with_pauses
 from mooring.scheduler.queue import QueuedPod
+from mooring.scheduler.schedule_pod import evaluate_pod
 from mooring.scheduler.scoring import ScoreSteps
-from mooring.scheduler.suggestions import evaluate_pod
 from mooring.unexpected_errors import shortened
 
 #: The default and the maximum number of rows of the matrix, and of pods in a search.
@@ -39,6 +39,12 @@ _MAX_TEXT: Final = 500
 #: The score of the matrix that is the sum of all plugins.
 TOTAL: Final = "(total)"
 _REJECTED: Final = -1
+#: Told about every pod of a cluster that is only read.
+_NO_RECORDS: Final = (
+    "No records of a running Mooring can be reached, because this dashboard only reads the cluster. The timeline has "
+    "what the API server knows, and the matrix is what Mooring would decide now. A running Mooring shows its own "
+    "decisions under /dashboard."
+)
 
 _replace = msgspec.structs.replace
 
@@ -57,8 +63,9 @@ class _Answers(msgspec.Struct):
 class PodView:
     """The decisions about single pods. Without a scheduling loop (``reported``), there are no records."""
 
-    def __init__(self, engine: Engine, *, reported: bool = False) -> None:
+    def __init__(self, engine: Engine, *, gangs: Gangs | None = None, reported: bool = False) -> None:
         self._engine = engine
+        self._gangs = gangs
         self._reported = reported
 
     async def search(self, text: str) -> dict[str, Any]:
@@ -69,17 +76,18 @@ class PodView:
         for number, pod in enumerate(self._engine.cache.objects.lister(Pod).list()):
             if number % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-            if wanted in pod.key.lower():
-                found = placed if pod.node_name else pending
-                if len(found) < _FOUND:
-                    found.append({"pod": pod.key, "node": pod.node_name, "scheduler": pod.scheduler_name})
+            found = placed if pod.node_name else pending
+            if len(found) < _FOUND and wanted in pod.key.lower():
+                found.append({"pod": pod.key, "node": pod.node_name, "scheduler": pod.scheduler_name})
         return {"pods": [*pending, *placed][:_FOUND]}
 
     async def details(self, key: str) -> dict[str, Any]:
         """Return the explanation, the timeline and the description of a pod. Raises HttpError."""
         engine = self._engine
         pod = self._pod(key)
-        found = None if self._reported and pod is not None and pod.node_name else await explain_with_pauses(engine, key)
+        found = None
+        if not (self._reported and pod is not None and pod.node_name):
+            found = await explain_with_pauses(engine, key, self._gangs)
         if found is None and pod is None:
             raise HttpError(404, f"there is no pod {shortened(key, 200)!r}")
         observer = engine.observer
@@ -92,6 +100,7 @@ class PodView:
             "pod": key,
             "exists": pod is not None,
             "node": pod.node_name if pod is not None else "",
+            "note": _NO_RECORDS if self._reported else "",
             "description": {} if pod is None else _description(pod),
             "explanation": None if found is None else msgspec.to_builtins(found),
             "timeline": _timeline(pod, decision, queued[1] if queued is not None else None),

@@ -119,6 +119,11 @@ class QueueView:
 
     # Gangs and queues
 
+    def gang_changes(self) -> int:
+        """Return a number that increases when a gang or a queue of batch sessions changes."""
+        objects = self._engine.cache.objects
+        return objects.lister(PodGroup).version + objects.lister(Queue).version if self._batch else 0
+
     async def _sessions(self) -> dict[str, Any]:
         objects = self._engine.cache.objects
         queues = {queue.name: queue for queue in objects.lister(Queue).list()}
@@ -138,6 +143,8 @@ class QueueView:
                     "phase": group.status.phase or "Pending",
                     "minMember": group.spec.min_member,
                     "pods": len(members.get(group.key, ())),
+                    # The page of this pod has suggestions for the gang.
+                    "pod": next((pod.key for pod in members.get(group.key, ()) if not pod.node_name), ""),
                     "gate": "" if why is None else why.gate,
                     "text": "" if why is None else shortened(why.text, _MAX_TEXT),
                     "room": [] if why is None else [msgspec.to_builtins(room) for room in why.room],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
 
 from mooring.api.meta import KubeObject
@@ -15,6 +17,7 @@ from mooring.live.informers import KINDS, Informers, RawObjects
 from mooring.loading import Setup
 from mooring.loading.plugin_rows import plugin_rows
 from mooring.scheduler.engine import Engine
+from mooring.simulation.sources import Given
 from mooring.simulation.what_if_question import objects_of
 
 
@@ -83,6 +86,23 @@ class ReadOnlyServer:
         await asyncio.gather(self._watching, return_exceptions=True)
         await self.server.stop()
         await self._client.close()
+
+
+@asynccontextmanager
+async def serve_manifests(
+    given: Sequence[Given], objects: Sequence[KubeObject], setup: Setup, *, port: int = 0, token: str
+) -> AsyncIterator[EndpointServer]:
+    """Serve the what-if service on this machine, for clients with the token.
+
+    Questions are about ``given``, and snapshots about ``objects``: those of the manifests, with pods on their nodes.
+    """
+    service = WhatIfService(lambda: objects, lambda: setup, token=token, given=given)
+    server = EndpointServer(ServerSettings(port=port, insecure=True), _no_sources(), None, extensions=[service])
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
 
 
 def _no_sources() -> Sources:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.yaml_writer import yaml_text
 from mooring.config import SchedulerConfiguration, default_config, effective
 from mooring.live.reload.reloader import Reloader
 from mooring.loading.plugin_rows import PluginRow
@@ -51,6 +52,7 @@ def configuration_view(config: SchedulerConfiguration) -> dict[str, Any]:
     return {
         "release": {"version": release.version, "reference": release.reference, "gates": dict(release.gate_changes)},
         "configuration": present,
+        "text": yaml_text(present),
         "differences": differences,
     }
 

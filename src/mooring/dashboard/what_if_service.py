@@ -20,7 +20,7 @@ from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.live.endpoints.endpoint_server import EndpointServer
 from mooring.loading import Setup
 from mooring.simulation.snapshot import MAX_STEPS, Answer, Snapshot, Step
-from mooring.simulation.sources import InputError
+from mooring.simulation.sources import Given, InputError
 from mooring.simulation.what_if_question import Question
 
 ROOT: Final = "/what-if"
@@ -64,13 +64,21 @@ class WhatIfService:
     """The endpoints below /what-if. With ``token``, clients authenticate with it instead of with the API server."""
 
     def __init__(
-        self, objects: Callable[[], Sequence[KubeObject]], setup: Callable[[], Setup], *, token: str = ""
+        self,
+        objects: Callable[[], Sequence[KubeObject]],
+        setup: Callable[[], Setup],
+        *,
+        token: str = "",
+        given: Sequence[Given] | None = None,
     ) -> None:
-        """``objects`` returns the objects of the cluster; it is called in the scheduler's loop."""
+        """``objects`` returns the objects of the cluster; it is called in the scheduler's loop.
+
+        ``given`` are manifests, which the questions are about instead of these objects.
+        """
         self._objects = objects
         self._setup = setup
         self._token = token
-        self._worker = WhatIfWorker(setup)
+        self._worker = WhatIfWorker(setup, given=given)
         self._kept: dict[str, _Kept] = {}
         self._server: EndpointServer
 

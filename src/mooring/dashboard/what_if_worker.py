@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from mooring.api.decode_errors import ManifestError
@@ -17,7 +17,7 @@ from mooring.config import ConfigError
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.loading import Setup
 from mooring.scheduler.profile import ProfileError
-from mooring.simulation.sources import InputError
+from mooring.simulation.sources import Given, InputError
 from mooring.simulation.what_if import Comparison, Fit, given_objects
 from mooring.simulation.what_if_question import Question, ask, read_question, run_simulation
 
@@ -33,8 +33,12 @@ ReadObjects = Callable[[], Awaitable[list[KubeObject]]]
 class WhatIfWorker:
     """Answers questions about one cluster. A question while another one is being answered is rejected."""
 
-    def __init__(self, setup: Callable[[], Setup], *, seconds: float = _SECONDS) -> None:
+    def __init__(
+        self, setup: Callable[[], Setup], *, seconds: float = _SECONDS, given: Sequence[Given] | None = None
+    ) -> None:
+        """``given`` are manifests, which the questions are about instead of the objects of a cluster."""
         self._setup = setup
+        self._given = given
         self._seconds = seconds
         self._busy = False
 
@@ -68,7 +72,7 @@ class WhatIfWorker:
 
         return ask(
             question,
-            given_objects(objects),
+            given_objects(objects) if self._given is None else self._given,
             present=self._setup(),
             run=lambda given, setup: run_simulation(given, setup, 0, check),
         )

@@ -4,6 +4,7 @@ from msgspec import Meta
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.api.scheduling import NativePodGroup
 from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable, PodListener
@@ -18,6 +19,7 @@ from mooring.framework.job_plugin import JobObject, JobPlugin, JobPluginError
 from mooring.framework.listers import Index, Lister, ObjectStore
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.normalize import MAX_SCORE, default_normalize
+from mooring.framework.placements import PlacementProgress, Placements, ProposedPlacements
 from mooring.framework.plugin import Plugin, Rule, depends_on
 from mooring.framework.plugin_args import ArgsError
 from mooring.framework.state import CycleState, MissingStateError, StateKey
@@ -47,6 +49,7 @@ __all__ = [
     "Lister",
     "Meta",
     "MissingStateError",
+    "NativePodGroup",
     "Node",
     "NodeDevice",
     "NodeInfo",
@@ -55,6 +58,8 @@ __all__ = [
     "Nodes",
     "ObjectStore",
     "PermitWait",
+    "PlacementProgress",
+    "Placements",
     "Plugin",
     "Pod",
     "PodInfo",
@@ -62,6 +67,7 @@ __all__ = [
     "PodTemplate",
     "PostFilterResult",
     "PreFilterResult",
+    "ProposedPlacements",
     "QueuedPod",
     "QueueingHint",
     "Rule",

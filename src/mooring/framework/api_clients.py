@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Sequence
+import asyncio
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -28,10 +29,12 @@ class Binding(NamespacedObject, kw_only=True):
     target: ObjectReference = ObjectReference()
 
     @classmethod
-    def of(cls, pod: Pod, node_name: str) -> Binding:
-        """Return the binding of a pod (identified by uid) to a node."""
+    def of(cls, pod: Pod, node_name: str, annotations: Mapping[str, str] | None = None) -> Binding:
+        """Return the binding of a pod (identified by uid) to a node. The server adds the annotations to the pod."""
         return cls(
-            metadata=ObjectMeta(namespace=pod.namespace, name=pod.name, uid=pod.uid),
+            metadata=ObjectMeta(
+                namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=dict(annotations or {})
+            ),
             target=ObjectReference(kind="Node", name=node_name),
         )
 
@@ -85,6 +88,19 @@ class ClaimWriter(Protocol):
 
     A method returns when the outcome is certain. It raises ClaimWriteError if nothing was written.
     """
+
+    @property
+    def shares_allocations(self) -> bool:
+        """Whether a pod may use an allocation that is being written for another pod."""
+
+    @property
+    def patient(self) -> bool:
+        """Whether nothing else waits while devices are searched, as for one case: then a search may take long."""
+
+    async def until_written(
+        self, claim: ResourceClaim, outcome: asyncio.Future[ResourceClaim | None]
+    ) -> ResourceClaim | None:
+        """Wait for the write of another pod, and return its outcome."""
 
     async def get(self, claim: ResourceClaim) -> ResourceClaim:
         """Read the newest version of a claim."""

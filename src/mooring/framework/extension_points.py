@@ -7,18 +7,20 @@ editors, and at run time a plugin has only the methods that its author wrote.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.api.scheduling import NativePodGroup
 from mooring.columns.node_info import NodeInfo, PodInfo
 from mooring.columns.nodes import Nodes
 from mooring.framework.device_allocations import DeviceAllocation
 from mooring.framework.events import ClusterEvent
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.placements import PlacementProgress, Placements, ProposedPlacements
 from mooring.framework.state import CycleState
 from mooring.framework.status import PermitWait, PostFilterResult, PreFilterResult, Status
 from mooring.framework.verdicts import Verdicts
@@ -330,6 +332,53 @@ class ExtensionPoints:
         ```python
         def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
             self.reserved.pop(pod.key, None)
+        ```
+        """
+        raise NotImplementedError
+
+    # Groups of pods
+
+    def generate_placements(self, group: NativePodGroup, scheduled: Sequence[Pod], nodes: Nodes) -> Placements | Answer:
+        """Return the sets of nodes, such as racks, in which the pods of a PodGroup of `scheduling.k8s.io` are tried.
+
+        All pods of the group run in one of them. ``scheduled`` are the pods of the group that already have a node.
+        Return None if the group may use all nodes, or why it cannot be scheduled. One plugin can be enabled at this
+        point, `placementGenerate`, in place of TopologyPlacementGenerator. It needs the feature gate
+        TopologyAwareWorkloadScheduling.
+
+        ```python
+        def generate_placements(self, group: NativePodGroup, scheduled: Sequence[Pod], nodes: Nodes) -> Placements:
+            return Placements.by_label(nodes, "example.com/rack")
+        ```
+        """
+        raise NotImplementedError
+
+    def placement_feasible(self, group: NativePodGroup, progress: PlacementProgress) -> Answer:
+        """Decide whether a PodGroup can still be scheduled: runs before its pods are tried, and after each of them.
+
+        It belongs to Permit: enable the plugin there, or at multiPoint. None says that the group can be scheduled now,
+        ``Status.wait`` that more pods must have a node, and a reason that the group cannot be scheduled in this
+        placement. All plugins must agree. GangScheduling is asked first; it waits for `gang.minCount` pods.
+
+        ```python
+        def placement_feasible(self, group: NativePodGroup, progress: PlacementProgress) -> Status | None:
+            leader = any(pod.labels.get("role") == "leader" for pod in progress.placed)
+            return None if leader or not progress.placed else Status.wait("the leader has no node")
+        ```
+        """
+        raise NotImplementedError
+
+    def score_placements(self, proposed: ProposedPlacements) -> Scores:
+        """Score the placements in which a PodGroup fits: numbers from 0 to 100, the higher the better.
+
+        ``proposed.placements`` are the placements, ``proposed.pods`` says how many pods of the group each would have.
+        Return an array with a score for each placement, or one score for all. The placement with the highest sum of
+        weighted scores is chosen. It needs the feature gate TopologyAwareWorkloadScheduling.
+
+        ```python
+        def score_placements(self, proposed: ProposedPlacements) -> npt.NDArray[np.int64]:
+            counts = proposed.pod_counts
+            return 100 * counts // max(int(counts.max()), 1)
         ```
         """
         raise NotImplementedError

@@ -186,6 +186,8 @@ class Lister(Generic[T]):
 
     def _changed(self, old: T | None, new: T | None) -> None:
         self.version += 1
+        if not self._listeners and not self._indexes:
+            return
         for listener in (*self._listeners, *self._indexes):
             try:
                 listener(old, new)

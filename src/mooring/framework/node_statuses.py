@@ -53,11 +53,13 @@ class NodeStatuses:
     Attributes:
         table: The node table, to which rows refer.
         absent: The status of nodes that no plugin evaluated.
+        among: The rows of the nodes that the attempt was restricted to; None for all.
     """
 
-    def __init__(self, table: NodeTable, absent: Status = _UNSEEN) -> None:
+    def __init__(self, table: NodeTable, absent: Status = _UNSEEN, among: Rows | None = None) -> None:
         self.table = table
         self.absent = absent
+        self.among = among
         self._rejections: list[Rejections] = []
         #: Statuses of single nodes; they override those of ``_rejections``.
         self._single: dict[int, Status] = {}
@@ -110,7 +112,7 @@ class NodeStatuses:
             seen[rejections.rows] = True
         for row, status in self._single.items():
             yield status, np.array([row], dtype=np.intp)
-        unseen = np.flatnonzero(~seen)
+        unseen = np.flatnonzero(~seen) if self.among is None else self.among[~seen[self.among]]
         if len(unseen):
             yield self.absent, unseen
 

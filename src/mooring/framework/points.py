@@ -47,9 +47,12 @@ _CONFIG = {
     "reserve": "reserve",
     "unreserve": "reserve",
     "permit": "permit",
+    "placement_feasible": "permit",
     "pre_bind": "preBind",
     "bind": "bind",
     "post_bind": "postBind",
+    "generate_placements": "placementGenerate",
+    "score_placements": "placementScore",
 }
 _MAY_AWAIT = frozenset({"pre_bind", "bind", "post_bind", "run"})
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -34,6 +35,7 @@ from mooring.api import (
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.events import CoreEvent
 from mooring.api.hyper_nodes import HyperNode
+from mooring.api.numa_topology import Numatopology
 from mooring.api.scheduling import NativePodGroup
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.volcano_jobs import Command, JobFlow, JobTemplate, VolcanoCronJob, VolcanoJob
@@ -63,15 +65,17 @@ class Resource(Generic[ObjectT]):
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of a collection, an object or a subresource. No namespace means all namespaces."""
-        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        path = self._root
         if self.namespaced and namespace:
-            parts += ["namespaces", _quoted(namespace)]
-        parts.append(self.plural)
+            path = f"{path}/namespaces/{_quoted(namespace)}"
+        path = f"{path}/{self.plural}"
         if name:
-            parts.append(_quoted(name))
-        if subresource:
-            parts.append(subresource)
-        return "/".join(parts)
+            path = f"{path}/{_quoted(name)}"
+        return f"{path}/{subresource}" if subresource else path
+
+    @cached_property
+    def _root(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -109,7 +113,7 @@ RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
         Deployment, StatefulSet, DaemonSet, Job, Lease, Event, CoreEvent, ResourceQuota, PodGroup, Queue, HyperNode,
-        VolcanoJob, VolcanoCronJob, JobFlow, JobTemplate, Command,
+        Numatopology, VolcanoJob, VolcanoCronJob, JobFlow, JobTemplate, Command,
         DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule,
         NativePodGroup,
     )

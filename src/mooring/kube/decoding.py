@@ -33,6 +33,9 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 #: The number of cached decoders. It is bounded because plugins declare kinds again at each reload.
 _DECODERS: Final = 64
 
+#: API servers write the metadata of a list before its items, within this many bytes.
+_HEAD_BYTES: Final = 4096
+
 _ADVICE: Final = "check that the address is that of an API server and not of a proxy that requires a login"
 
 log: Final = get_logger(__name__)
@@ -107,6 +110,18 @@ class WatchEvent(NamedTuple, Generic[ObjectT]):
     type: EventType
     object: ObjectT | None
     version: str
+
+
+def continue_token(body: bytes) -> str:
+    """Return the token for the next page without decoding the items; empty if it is not at the start of the list."""
+    head = body[:_HEAD_BYTES]
+    start, end = head.find(b'"metadata":{'), head.find(b'},"items":[')
+    if start < 0 or end < start:
+        return ""
+    try:
+        return msgspec.json.decode(head[start + len(b'"metadata":') : end + 1], type=_ListMeta).continue_
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
 
 
 def decode_page(body: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid | None = None) -> Page[ObjectT]:
@@ -317,3 +332,19 @@ def _list_decoder(model: type[ObjectT]) -> "msgspec.json.Decoder[_List[ObjectT]]
 def _line_decoder(model: type[ObjectT]) -> "msgspec.json.Decoder[_Line[ObjectT]]":
     decoder: Any = msgspec.json.Decoder(_Line[model])  # type: ignore[valid-type]  # a class made at run time
     return decoder  # type: ignore[no-any-return]  # as declared
+
+
+class ServerVersion(msgspec.Struct):
+    """The version that a server reports."""
+
+    minor: str = ""
+
+
+class _ServedResource(msgspec.Struct):
+    name: str
+
+
+class ServedResources(msgspec.Struct):
+    """The resources of an API group that a server reports."""
+
+    resources: list[_ServedResource] = []

@@ -134,7 +134,8 @@ class EventRecorder:
         self._notes: dict[_Key, tuple[float, frozenset[str]]] = {}
         self._queue: deque[_Entry] = deque()
         self._busy = 0
-        self._more = asyncio.Event()
+        #: The senders that wait for an event. An event wakes only one of them.
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
         self._last_nanos = 0
@@ -216,8 +217,15 @@ class EventRecorder:
         if not entry.queued:
             entry.queued = True
             self._queue.append(entry)
-            self._more.set()
             self._idle.clear()
+            self._wake_sender()
+
+    def _wake_sender(self) -> None:
+        while self._waiting:
+            sender = self._waiting.popleft()
+            if not sender.done():  # it may be cancelled
+                sender.set_result(None)
+                return
 
     def _remember(self, entry: _Entry) -> None:
         self._entries[entry.key] = entry
@@ -233,8 +241,9 @@ class EventRecorder:
     async def _send_all(self) -> None:
         while True:
             while not self._queue:
-                self._more.clear()
-                await self._more.wait()
+                woken = asyncio.get_running_loop().create_future()
+                self._waiting.append(woken)
+                await woken
             if self._held():
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
                 continue
@@ -267,11 +276,12 @@ class EventRecorder:
         return age < _HOLD_SECONDS or (age < 2 * _HOLD_SECONDS and self._busy >= _SENDERS_WHILE_HELD)
 
     async def _send(self, entry: _Entry) -> None:
-        backoff = Backoff(first=0.5, cap=10.0, random=self._random)
+        backoff: Backoff | None = None
         while True:
             try:
                 await self._write(entry)
             except KubeError as error:
+                backoff = backoff or Backoff(first=0.5, cap=10.0, random=self._random)
                 if backoff.tries >= _tries(error):
                     log.warning("the server rejected an event", name=entry.name, error=str(error))
                     return

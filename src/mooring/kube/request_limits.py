@@ -34,7 +34,7 @@ class Waiters:
         return sum(not each.done() for queue in self._queues for each in queue)
 
     def __bool__(self) -> bool:
-        return any(not each.done() for queue in self._queues for each in queue)
+        return any(self._queues) and any(not each.done() for queue in self._queues for each in queue)
 
     def join(self, priority: Priority) -> "asyncio.Future[None]":
         """Return a future that is done on the caller's turn. Cancel it to leave the queue."""
@@ -45,6 +45,8 @@ class Waiters:
     def wake(self) -> bool:
         """Wake the next waiting task. Return False if there is none."""
         self._turns += 1
+        if not any(self._queues):
+            return False
         for queue in self._order():
             while queue:
                 future = queue.popleft()
@@ -112,11 +114,13 @@ class RateLimiter:
         """The number of requests that wait for a token."""
         return len(self._waiters)
 
+    def try_acquire(self) -> bool:
+        """Take a token if there is one and no request waits for it. Never waits."""
+        return self._qps <= 0 or (not self._waiters and self._take())
+
     async def acquire(self, priority: Priority = Priority.STATUS) -> None:
         """Wait for a token. A request that is cancelled while waiting takes none."""
-        if self._qps <= 0:
-            return
-        if not self._waiters and self._take():
+        if self.try_acquire():
             return
         turn = self._waiters.join(priority)
         self._schedule()

@@ -7,7 +7,7 @@ import gc
 import random
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlencode
@@ -35,7 +35,16 @@ from mooring.kube.client_errors import (
     error_from_answer,
 )
 from mooring.kube.client_tls import TlsContexts
-from mooring.kube.decoding import Expected, OnInvalid, Page, check_object, decode_page
+from mooring.kube.decoding import (
+    Expected,
+    OnInvalid,
+    Page,
+    ServedResources,
+    ServerVersion,
+    check_object,
+    continue_token,
+    decode_page,
+)
 from mooring.kube.failure_log import FailureLog
 from mooring.kube.identity import identity_source
 from mooring.kube.request_limits import Priority, RateLimiter
@@ -64,10 +73,12 @@ class PatchType(enum.StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-class _Meta(msgspec.Struct):
+class _Meta(msgspec.Struct, rename="camel", omit_defaults=True):
     name: str
     namespace: str
     uid: str
+    annotations: Mapping[str, str] = {}
+    resource_version: str = ""
 
 
 class _Target(msgspec.Struct):
@@ -236,17 +247,36 @@ class Client:
         fields: str = "",
         limit: int = PAGE_SIZE,
     ) -> AsyncGenerator[Page[ObjectT], None]:
-        """Yield the pages of a list, at the version of the first page. Raises Gone if that expires."""
+        """Yield the pages of a list, at the version of the first page. Raises Gone if that expires.
+
+        The server prepares a page while the one before it is decoded and handled.
+        """
         resource = resource_of(kind)
         path = resource.path(namespace=namespace)
-        token = ""
+
+        def download(token: str) -> Coroutine[Any, Any, bytes]:
+            selection = query(labelSelector=labels, fieldSelector=fields, limit=limit, **{"continue": token})
+            return self._download(path + selection)
+
+        body = await download("")
         while True:
-            target = path + query(labelSelector=labels, fieldSelector=fields, limit=limit, **{"continue": token})
-            page = decode_page(await self._download(target), resource, self.on_invalid)
-            yield page
-            token = page.continue_token
-            if not token:
-                return
+            token = continue_token(body)
+            following = asyncio.create_task(download(token)) if token else None
+            try:
+                await asyncio.sleep(0)  # send the request
+                page = decode_page(body, resource, self.on_invalid)
+                yield page
+                if not page.continue_token:
+                    return
+                if following is not None and page.continue_token == token:
+                    body = await following
+                else:  # an unusual order of fields
+                    body = await download(page.continue_token)
+            finally:
+                if following is not None and not following.done():
+                    following.cancel()
+                elif following is not None and not following.cancelled():
+                    following.exception()  # retrieve it, because the caller may not read all pages
 
     @contextlib.asynccontextmanager
     async def stream(self, target: str) -> AsyncIterator[Chunks]:
@@ -274,7 +304,7 @@ class Client:
         except NotFound:
             return False
         try:
-            found = msgspec.json.decode(answer.body, type=_Served)
+            found = msgspec.json.decode(answer.body, type=ServedResources)
         except (msgspec.DecodeError, UnicodeError) as error:
             raise BadAnswer(f"the list of resources at {path} cannot be read: {error}") from None
         return any(each.name == resource.plural for each in found.resources)
@@ -284,7 +314,7 @@ class Client:
     async def server_minor(self) -> int | None:
         """Return the minor version of the API server, such as 36; None if it does not tell. Raises KubeError."""
         try:
-            answer = msgspec.json.decode(await self.call("GET", "/version"), type=_Version)
+            answer = msgspec.json.decode(await self.call("GET", "/version"), type=ServerVersion)
         except (Forbidden, NotFound, msgspec.DecodeError):
             return None
         found = _DIGITS.match(answer.minor)  # some providers append a plus sign
@@ -350,12 +380,14 @@ class Client:
         *,
         namespace: str = "",
         uid: str = "",
+        version: str = "",
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object. Raises NotFound. With `uid`, raises Conflict if the object has another UID."""
+        """Delete an object. Raises NotFound, and Conflict if the object has another `uid` or resource `version`."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        conditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
+        if conditions:
+            options["preconditions"] = conditions
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         resource = resource_of(kind)
@@ -381,13 +413,17 @@ class Client:
         target = f"{path}?dryRun=All" if dry_run else path
         await self._call("POST", target, body=msgspec.json.encode(document), expected=_BOUND, waits=False)
 
-    async def bind(self, pod: NamespacedObject, node: str) -> None:
+    async def bind(
+        self, pod: NamespacedObject, node: str, annotations: Mapping[str, str] | None = None, *, version: str = ""
+    ) -> None:
         """Bind a pod to a node with the fast writer. The bind is retried only if the server did not carry it out.
 
-        Raises Conflict if the pod is bound, is being deleted or has another UID, and NotFound if it does not exist. If
-        `outcome_unknown` of the error is set, read the pod to find out.
+        The server adds the annotations to the pod.
+
+        Raises Conflict if the pod is bound, is being deleted or has another UID or, with `version`, another resource
+        version, and NotFound if it does not exist. If `outcome_unknown` of the error is set, read the pod to find out.
         """
-        binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid), _Target(node))
+        binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid, annotations or {}, version), _Target(node))
         path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="binding")
         await self._call(
             "POST",
@@ -463,71 +499,80 @@ class Client:
         transport = self._fast_writer if fast_writes else self._http
         limit = timeout or self.timeouts.request
         fence = self._may_write if writes and method != "GET" else None
-
-        async def send() -> Answer:
-            if fence is not None and not fence():
-                raise NotLeading(NOT_LEADING)
-            answer = await transport.request(
-                method, target, body=body, content_type=content_type, timeout=limit, priority=priority
-            )
-            if answer.status >= 300:
-                raise error_from_answer(answer.status, answer.headers, answer.body)
-            if expected is not None:
-                check_object(answer.body, expected)
-            return answer
-
         harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
-        size = len(body or b"")
-        return await self._retrying(method, send, idempotent=harmless, priority=priority, sent=size, waits=waits)
+        sent = len(body) if body is not None else 0
+        backoff: Backoff | None = None
+        while True:
+            begun = await self._admitted(method, priority)
+            try:
+                if fence is not None and not fence():
+                    raise NotLeading(NOT_LEADING)
+                answer = await transport.request(
+                    method, target, body=body, content_type=content_type, timeout=limit, priority=priority
+                )
+                if answer.status >= 300:
+                    raise error_from_answer(answer.status, answer.headers, answer.body)
+                if expected is not None:
+                    check_object(answer.body, expected)
+            except KubeError as error:
+                backoff = backoff or self._backoff()
+                await self._failed(method, error, begun, backoff, idempotent=harmless, sent=sent, waits=waits)
+            else:
+                self._report(method, answer.status, begun, sent=sent, received=len(answer.body))
+                return answer
 
     async def _download(self, target: str) -> bytes:
         """Send a GET request with a timeout for each part of the response instead of the whole."""
+        backoff = self._backoff()
+        while True:
+            begun = await self._admitted("GET", Priority.STATUS)
+            try:
+                async with self._http.stream(target, idle=self.timeouts.listing) as chunks:
+                    body = b"".join([chunk async for chunk in chunks.iter_any()])
+            except KubeError as error:
+                await self._failed("GET", error, begun, backoff, idempotent=True)
+            else:
+                self._report("GET", 200, begun, received=len(body))
+                return body
 
-        async def send() -> bytes:
-            async with self._http.stream(target, idle=self.timeouts.listing) as chunks:
-                return b"".join([chunk async for chunk in chunks.iter_any()])
+    async def _admitted(self, method: str, priority: Priority) -> float:
+        """Wait for the rate limit. Return the time after that."""
+        asked = self._clock()
+        if not self._limiter.try_acquire():
+            await self._limiter.acquire(priority)
+        begun = self._clock()
+        if self._observer is not None:
+            self._observer.request_limited(method, begun - asked)
+        return begun
 
-        return await self._retrying("GET", send, idempotent=True, priority=Priority.STATUS)
-
-    async def _retrying(
+    async def _failed(
         self,
         method: str,
-        send: Callable[[], Awaitable[T]],
+        error: KubeError,
+        begun: float,
+        backoff: Backoff,
         *,
         idempotent: bool,
-        priority: Priority,
         sent: int = 0,
         waits: bool = True,
-    ) -> T:
-        """Send a request until it succeeds. Without ``waits``, a server that is too busy has refused it."""
-        backoff = Backoff(first=0.1, cap=5.0, random=self.random)
-        while True:
-            asked = self._clock()
-            await self._limiter.acquire(priority)
-            begun = self._clock()
-            if self._observer is not None:
-                self._observer.request_limited(method, begun - asked)
-            try:
-                result = await send()
-            except KubeError as error:
-                status = getattr(error, "status", 0)
-                self._report(method, status, begun, sent=sent)
-                refused = not waits and isinstance(error, TooManyRequests)
-                if refused or not _may_repeat(error, backoff.tries, idempotent):
-                    raise
-                delay = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
-                log.debug("retrying a request", method=method, error=str(error), seconds=delay)
-                if self._observer is not None:
-                    self._observer.request_retried(method, status)
-                await asyncio.sleep(delay)
-            else:
-                if isinstance(result, Answer):
-                    self._report(method, result.status, begun, sent=sent, received=len(result.body))
-                else:
-                    self._report(
-                        method, 200, begun, sent=sent, received=len(result) if isinstance(result, bytes) else 0
-                    )
-                return result
+    ) -> None:
+        """Wait until a failed request may be sent again; raise the error if it may not.
+
+        Without ``waits``, a server that is too busy has refused it.
+        """
+        status = getattr(error, "status", 0)
+        self._report(method, status, begun, sent=sent)
+        refused = not waits and isinstance(error, TooManyRequests)
+        if refused or not _may_repeat(error, backoff.tries, idempotent):
+            raise error
+        delay = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
+        log.debug("retrying a request", method=method, error=str(error), seconds=delay)
+        if self._observer is not None:
+            self._observer.request_retried(method, status)
+        await asyncio.sleep(delay)
+
+    def _backoff(self) -> Backoff:
+        return Backoff(first=0.1, cap=5.0, random=self.random)
 
     def _report(self, method: str, status: int, begun: float, *, sent: int = 0, received: int = 0) -> None:
         if self._observer is not None:
@@ -546,20 +591,6 @@ def _may_repeat(error: KubeError, tries: int, idempotent: bool) -> bool:
     if tries >= _TRIES:
         return False
     return isinstance(error, ConnectionFailed) or (idempotent and error.outcome_unknown)
-
-
-class _Version(msgspec.Struct):
-    minor: str = ""
-
-
-class _ServedResource(msgspec.Struct):
-    name: str
-
-
-class _Served(msgspec.Struct):
-    """The resources of an API group that a server reports."""
-
-    resources: list[_ServedResource] = []
 
 
 def _decode(answer: Answer, resource: Resource[ObjectT]) -> ObjectT:

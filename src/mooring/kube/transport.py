@@ -1,5 +1,6 @@
 """The HTTP transport with aiohttp, for all requests except those of the fast writer, and as its fallback."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -66,6 +67,39 @@ class Chunks(Protocol):
         ...
 
 
+class _Connector(aiohttp.TCPConnector):
+    """A connector that also waits for connections that were closed before it, such as those of cancelled watches."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=_CONNECTIONS, keepalive_timeout=IDLE_SECONDS)
+        #: The connections that are not closed, by the future that is set when they are.
+        self._open: dict[asyncio.Future[None], asyncio.Transport] = {}
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.connector.Connection:
+        """Open a connection, or take one that is idle."""
+        connection = await super().connect(req, traces, timeout)
+        closed = None if connection.protocol is None else connection.protocol.closed
+        if closed is not None and closed not in self._open and connection.transport is not None:
+            self._open[closed] = connection.transport
+            closed.add_done_callback(self._lost)
+        return connection
+
+    def _lost(self, closed: asyncio.Future[None]) -> None:
+        del self._open[closed]
+        if not closed.cancelled():
+            closed.exception()  # why it was lost was told to the request
+
+    async def close_all(self) -> None:
+        """Close all connections, and return when they are closed."""
+        await self.close(abort_ssl=True)
+        waiting = list(self._open)
+        for transport in self._open.values():
+            transport.abort()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
 class HttpTransport:
     """aiohttp with credentials, TLS, proxy and timeouts. Not thread-safe."""
 
@@ -79,6 +113,7 @@ class HttpTransport:
         self._headers = [("User-Agent", user_agent), ("Accept", "application/json"), ("Accept-Encoding", "identity")]
         self._headers += access.user.impersonation
         self._session: aiohttp.ClientSession | None = None
+        self._connector: _Connector | None = None
         #: The credentials of the proxy, which aiohttp sends.
         self._proxy = proxy_identity(access.proxy)
 
@@ -122,10 +157,11 @@ class HttpTransport:
         raise error_from_answer(response.status, _lower(response.headers), body)
 
     async def close(self) -> None:
-        """Close the connections."""
-        if self._session is not None:
+        """Close the connections, and return when they are closed."""
+        if self._session is not None and self._connector is not None:
+            await self._connector.close_all()
             await self._session.close()
-            self._session = None
+        self._session = self._connector = None
 
     async def _renewed(self, rejected: Identity) -> bool:
         self._identities.reject(rejected)
@@ -157,9 +193,9 @@ class HttpTransport:
         limits: aiohttp.ClientTimeout,
     ) -> Any:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=IDLE_SECONDS)
+            self._connector = _Connector()
             # Cookies of a load balancer would pin the client to one server.
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(connector=self._connector, cookie_jar=aiohttp.DummyCookieJar())
         headers = [*self._headers]
         if identity.authorization:
             headers.append(("Authorization", identity.authorization))

@@ -47,10 +47,10 @@ class ApiBinder:
             self.in_flight -= 1
 
     async def _bind(self, binding: Binding, node: str) -> Status | None:
-        backoff = Backoff(first=0.01, factor=5.0, jitter=0.1, random=self._client.random)
+        backoff: Backoff | None = None
         while True:
             try:
-                await self._client.bind(binding, node)
+                await self._client.bind(binding, node, binding.annotations)
             except KubeError as error:
                 if (error.outcome_unknown or isinstance(error, Conflict)) and await self._is_bound(binding, node):
                     log.info(
@@ -60,6 +60,7 @@ class ApiBinder:
                     )
                     return None
                 # The read has shown that the server did not carry out the request.
+                backoff = backoff or Backoff(first=0.01, factor=5.0, jitter=0.1, random=self._client.random)
                 if not (self._retries and isinstance(error, ServerError) and backoff.tries < _BIND_RETRIES):
                     return Status.error(str(error))
                 await asyncio.sleep(backoff.next())

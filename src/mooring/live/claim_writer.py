@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from mooring.api.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
+from mooring.api.devices import CLAIM_FINALIZER, EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
 from mooring.api.pod import Pod
 from mooring.framework.api_clients import ClaimConflictError, ClaimWriteError
 from mooring.kube import Backoff, Client, Conflict, ConnectionFailed, KubeError, NotFound, PatchType, TooManyRequests
@@ -30,6 +30,9 @@ _REFUSALS: Final = 8
 class ApiClaimWriter:
     """A claim writer that uses the API server."""
 
+    shares_allocations = True
+    patient = False
+
     def __init__(
         self,
         client: Client,
@@ -40,15 +43,25 @@ class ApiClaimWriter:
         self._client = client
         self._start = start
         self._metrics = metrics if metrics is not None else ClaimMetrics()
+        #: How many requests the server has not answered yet.
+        self.in_flight = 0
+
+    async def until_written(
+        self, claim: ResourceClaim, outcome: asyncio.Future[ResourceClaim | None]
+    ) -> ResourceClaim | None:
+        """Wait for the write of another pod."""
+        return await outcome
 
     async def get(self, claim: ResourceClaim) -> ResourceClaim:
         """Read the newest version of a claim."""
         return await _checked(self._client.get(ResourceClaim, claim.name, namespace=claim.namespace))
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
-        """Create a claim. If the response is lost, look for the claim."""
+        """Create a claim, with the finalizer that it needs anyway. If the response is lost, look for the claim."""
+        metadata = msgspec.structs.replace(claim.metadata, finalizers=(CLAIM_FINALIZER,))
+        claim = msgspec.structs.replace(claim, metadata=metadata)
         try:
-            created = await self._client.create(claim)
+            created = await self._answered(self._client.create(claim))
         except KubeError as error:
             found = await self._find_created(claim) if error.outcome_unknown else None
             if found is None:
@@ -71,15 +84,17 @@ class ApiClaimWriter:
     async def update(self, claim: ResourceClaim) -> ResourceClaim:
         """Write the finalizers. A request that was carried out twice is a conflict, after which the claim is read."""
         body = {"metadata": {**_version(claim), "finalizers": list(claim.metadata.finalizers)}}
-        return await _checked(self._client.patch(ResourceClaim, claim.name, body, namespace=claim.namespace))
+        work = self._client.patch(ResourceClaim, claim.name, body, namespace=claim.namespace)
+        return await _checked(self._answered(work))
 
     async def update_status(self, claim: ResourceClaim, before: ResourceClaim) -> ResourceClaim:
         """Write the allocation and the reservations."""
         body = {"metadata": _version(before), "status": _status_patch(claim, before)}
+        work = self._client.patch(
+            ResourceClaim, claim.name, body, namespace=claim.namespace, subresource="status", idempotent=False
+        )
         try:
-            return await self._client.patch(
-                ResourceClaim, claim.name, body, namespace=claim.namespace, subresource="status", idempotent=False
-            )
+            return await self._answered(work)
         except KubeError as error:
             if error.outcome_unknown or isinstance(error, Conflict):
                 written = await self._find_written(claim)
@@ -127,7 +142,7 @@ class ApiClaimWriter:
     async def patch_pod_status(self, pod: Pod, patch: dict[str, Any]) -> None:
         """Patch the status of a pod."""
         body = msgspec.json.encode({"metadata": {"uid": pod.uid}, **patch})
-        await _checked(self._client.patch_status(Pod, pod.name, body, namespace=pod.namespace))
+        await _checked(self._answered(self._client.patch_status(Pod, pod.name, body, namespace=pod.namespace)))
 
     async def pause(self, seconds: float) -> None:
         """Sleep."""
@@ -140,6 +155,14 @@ class ApiClaimWriter:
     def waited(self, profile: str, claims: Sequence[ResourceClaim], status: str, seconds: float) -> None:
         """Record a wait for binding conditions."""
         self._metrics.waited(profile, claims, status, seconds)
+
+    async def _answered(self, work: Awaitable[T]) -> T:
+        """Count a request until the server answers."""
+        self.in_flight += 1
+        try:
+            return await work
+        finally:
+            self.in_flight -= 1
 
     async def _until_answered(self, read: Callable[[], Awaitable[T]]) -> T | None:
         """Read until the server answers. Return None if the object does not exist, or if reading is forbidden."""

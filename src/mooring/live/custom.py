@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mooring.api.devices import DeviceClass, ResourceClaim, ResourceSlice
@@ -49,12 +50,15 @@ class CustomInformers:
         drop: Callable[[type[KubeObject]], None],
         hint: Callable[[str], str] | None = None,
         throttle: Callable[[], Awaitable[None]] | None = None,
+        versions: Mapping[str, str] | None = None,
     ) -> None:
         """``apply`` applies changes, ``known`` are kinds that have another informer, ``drop`` removes a kind's objects.
 
-        ``hint`` returns the consequence if a kind is not served. ``throttle`` is that of `Reflector`.
+        ``hint`` returns the consequence if a kind is not served. ``throttle`` is that of `Reflector`. ``versions`` has
+        the versions of built-in kinds that are not read in their usual version.
         """
         self._throttle = throttle
+        self._versions = versions or {}
         self._hint = hint or _plugin_hint
         self._client = client
         self._apply = apply
@@ -76,7 +80,7 @@ class CustomInformers:
                 role = _PLUGIN_ROLE if self._hint is _plugin_hint else ""
                 informer = Informer(
                     self._client,
-                    resource_for(kind),
+                    self._resource(kind),
                     self._apply,
                     self._hint,
                     role_command=role,
@@ -87,6 +91,11 @@ class CustomInformers:
                 self._informers[kind] = (informer, task)
         for informer, _ in list(self._informers.values()):
             await informer.ready.wait()
+
+    def _resource(self, kind: type[KubeObject]) -> Resource[Any]:
+        resource = resource_for(kind)
+        version = self._versions.get(resource.kind) if kind in _BUILT_IN else None
+        return resource if version is None else replace(resource, version=version)
 
     async def retain(self, kinds: Iterable[type[KubeObject]]) -> None:
         """Stop the informers of all kinds except these."""

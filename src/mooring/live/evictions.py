@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from mooring.api.meta import format_time
 from mooring.api.pod import Pod
+from mooring.api.scheduling import NativePodGroup
 from mooring.kube import Client, KubeError, NotFound
 from mooring.live.reporter import Reporter
 from mooring.logs import get_logger
@@ -17,6 +19,8 @@ from mooring.scheduler.engine import Engine
 log = get_logger("mooring.live")
 
 _REASON = "PreemptionByScheduler"
+#: What kube-scheduler names instead of a node if the preemptor is a group.
+_CLUSTER = "cluster"
 
 
 class Evictions:
@@ -35,19 +39,23 @@ class Evictions:
         preemptor is gated until the last victim terminates, whose deletion requeues it.
         """
         engine, preemptor, node = self._engine, failed.queued.pod, failed.nominated_node or ""
+        group = failed.group
+        if group is not None:
+            node = _CLUSTER
         status = failed.failure.post_filter
         plugin = status.plugin if status is not None else ""
         pods = engine.cache.table.pods
         victims = [pods[uid].pod for uid in failed.victims if uid in pods]
         pending = {victim.uid: victim for victim in victims}
-        stage = ""
+        stage, started = "", perf_counter()
 
         async def evict(victim: Pod) -> None:
-            await self._evict(victim, preemptor, node, plugin)
+            await self._evict(victim, preemptor, group, node, plugin)
             del pending[victim.uid]
 
         try:
-            await self._clear_nominations(preemptor, node)
+            if group is None:
+                await self._clear_nominations(preemptor, node)
             problems = await asyncio.gather(*map(evict, victims[:-1]), return_exceptions=True)
             for problem in filter(None, problems):
                 raise problem
@@ -61,6 +69,8 @@ class Evictions:
             # Once the last victim terminates, the preemptor may start another preemption before this one ends.
             if victims and engine.preempting.get(preemptor.uid) == stage:
                 engine.end_preemption(preemptor.uid)
+            if group is not None and engine.observer is not None and engine.observer.groups is not None:
+                engine.observer.groups.evicted(success=not pending, seconds=perf_counter() - started)
             if pending:
                 engine.preemption_failed(preemptor, tuple(pending.values()))
 
@@ -72,13 +82,13 @@ class Evictions:
             self._engine.clear_nomination(pod.uid)
         await asyncio.gather(*(self._reporter.clear_nomination(pod) for pod in lower))
 
-    async def _evict(self, victim: Pod, preemptor: Pod, node: str, plugin: str) -> None:
+    async def _evict(self, victim: Pod, preemptor: Pod, group: NativePodGroup | None, node: str, plugin: str) -> None:
         # A pod that is not bound yet returns to the queue instead of being deleted.
         if self._engine.cancel_binding(victim.uid, plugin):
             self._record(victim, preemptor, node, plugin)
-            self._reporter.preempted(victim, preemptor, node, in_memory=True)
+            self._reporter.preempted(victim, preemptor, node, group=group, in_memory=True)
             return
-        message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod"
+        message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority {_kind(group)}"
         if not _is_disrupted(victim, message):
             condition: dict[str, Any] = {
                 "type": "DisruptionTarget",
@@ -91,20 +101,24 @@ class Evictions:
             if victim.metadata.generation:
                 condition["observedGeneration"] = victim.metadata.generation
             await self._reporter.patch(victim, {"conditions": [condition]})
-        await self._delete(victim, preemptor, node, plugin)
+        await self._delete(victim, preemptor, group, node, plugin)
 
-    async def _delete(self, victim: Pod, preemptor: Pod, node: str, plugin: str) -> None:
+    async def _delete(self, victim: Pod, preemptor: Pod, group: NativePodGroup | None, node: str, plugin: str) -> None:
         try:
             await self._client.delete(Pod, victim.name, namespace=victim.namespace, uid=victim.uid)
         except NotFound:
             return
         self._record(victim, preemptor, node, plugin)
         log.info("Preempted pod", victim=victim.key, preemptor=preemptor.key, node=node)
-        self._reporter.preempted(victim, preemptor, node)
+        self._reporter.preempted(victim, preemptor, node, group=group)
 
     def _record(self, victim: Pod, preemptor: Pod, node: str, plugin: str) -> None:
         if self._engine.observer is not None:
             self._engine.observer.preempted(victim, preemptor, node, plugin)
+
+
+def _kind(group: NativePodGroup | None) -> str:
+    return "pod" if group is None else "podgroup"
 
 
 def _is_disrupted(pod: Pod, message: str) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from mooring.api.core import Namespace, ReplicationController, Service
+from mooring.api.hyper_nodes import HyperNode
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
+from mooring.api.numa_topology import Numatopology
 from mooring.api.pod import Pod
-from mooring.api.policy import PodDisruptionBudget
+from mooring.api.policy import PodDisruptionBudget, PriorityClass
 from mooring.api.storage import (
     CSIDriver,
     CSINode,
@@ -23,10 +25,14 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.workloads import ReplicaSet, StatefulSet
 from mooring.checkpoints import checkpoint
+from mooring.framework.declarations import declared_kinds
 from mooring.kube import Change, Client, Reflector, Resource, resource_of
 from mooring.live.custom import CustomInformers
+from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.releases import Release
 from mooring.scheduler.engine import Engine
 from mooring.unexpected_errors import error_text, report_unexpected
 
@@ -48,8 +54,17 @@ KINDS: tuple[type[KubeObject], ...] = (
     VolumeAttachment,
     Pod,
 )
+#: The kinds that batch sessions read in addition.
+BATCH_KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup, HyperNode, Numatopology)
+#: The kinds that batch sessions read to allocate devices; some only in some releases.
+DEVICE_KINDS: Final = declared_kinds((DynamicResources,))
 #: Finished pods use no resources: the server does not send them.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+def device_kinds(release: Release) -> tuple[type[KubeObject], ...]:
+    """Return the kinds for devices that a release has. Sessions read them also if no profile enables the plugin."""
+    return declared_kinds((DynamicResources,), release)
 
 
 class RawObjects(msgspec.Struct, frozen=True):
@@ -98,7 +113,12 @@ class Informers:
         }
         #: The informers of the other kinds that plugins read.
         self.custom = CustomInformers(
-            client, self.apply, known=KINDS, drop=engine.cache.objects.drop, throttle=engine.lock.throttle
+            client,
+            self.apply,
+            known=KINDS,
+            drop=engine.cache.objects.drop,
+            throttle=engine.lock.throttle,
+            versions=engine.cache.table.release.api_versions,
         )
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
@@ -116,6 +136,11 @@ class Informers:
         """Return the newest version of a pod (namespace/name)."""
         found: Pod | None = self._reflectors[Pod].objects.get(key)
         return found
+
+    @property
+    def pods_version(self) -> str:
+        """The resource version up to which all changes of pods were reported; empty while they are listed."""
+        return self._reflectors[Pod].version
 
     def pods(self) -> Iterable[Pod]:
         """Return the newest versions of all pods, without finished ones."""

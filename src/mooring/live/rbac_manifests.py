@@ -11,17 +11,18 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.meta import KubeObject
+from mooring.api.scheduling import NativePodGroup
 from mooring.api.volcano import PodGroup
+from mooring.batch.device_config import CONFIG_MAP
 from mooring.batch.session_claims import SessionClaims
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declarations import READING, declared_kinds, rules_of
 from mooring.framework.plugin import Plugin, Rule
 from mooring.kube import resource_of
-from mooring.live.batch.batch_scheduler import DEVICE_KINDS
-from mooring.live.batch.batch_scheduler import KINDS as BATCH_KINDS
-from mooring.live.informers import KINDS
+from mooring.live.informers import BATCH_KINDS, DEVICE_KINDS, KINDS
 from mooring.live.recording import WORKLOAD_KINDS
+from mooring.plugins.dynamic_resources import DynamicResources
 
 RBAC: Final = "rbac.authorization.k8s.io"
 #: The ConfigMap with the client CA of the cluster.
@@ -34,6 +35,8 @@ WRITING: Final = {
     "GpuSharing": Rule(("",), ("pods",), ("patch",)),
     "VolumeBinding": Rule(("",), ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
 }
+#: The rule for annotating pods with suggestions and decisions.
+ANNOTATING: Final = Rule(("",), ("pods",), ("patch",))
 #: The rules for endpoint authentication and authorization.
 SERVING: Final = (
     Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
@@ -41,6 +44,12 @@ SERVING: Final = (
 )
 #: The rule for reading the client CA, in `AUTHENTICATION_NAMESPACE`.
 LOOKING_UP: Final = Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFIG,))
+#: The rule for reading the ConfigMap of the session plugin deviceshare.
+READING_DEVICES: Final = Rule(("",), ("configmaps",), ("get",), (CONFIG_MAP,))
+#: The rule for members of an active-active group, in the namespace of the leases: each run has another lease.
+MEMBERSHIP: Final = Rule(
+    ("coordination.k8s.io",), ("leases",), ("create", "get", "list", "update", "delete")
+)  # fmt: skip
 #: The paths that need authorization.
 ENDPOINTS: Final = (
     "/configz", "/decisions", "/decisions/*", "/flagz", "/metrics", "/metrics/*", "/plugins", "/statusz"
@@ -48,6 +57,8 @@ ENDPOINTS: Final = (
 #: The paths of the dashboard, and those to which questions are posted.
 DASHBOARD: Final = ("/dashboard", "/dashboard/*")
 DASHBOARD_POSTS: Final = ("/dashboard/api/what-if",)
+#: The paths of the what-if service.
+WHAT_IF: Final = ("/what-if", "/what-if/*")
 
 
 class Grantee(msgspec.Struct, frozen=True):
@@ -90,7 +101,7 @@ def read_only_rules(extra: Iterable[Rule] = ()) -> list[Rule]:
     """Return the rules for `mooring record` and `mooring shadow`, which change nothing."""
     # What-if scales these workloads; decisions do not depend on them.
     kinds: dict[type[KubeObject], None] = dict.fromkeys((*KINDS, *DEVICE_KINDS, *WORKLOAD_KINDS, *BATCH_KINDS))
-    return [*_reading(kinds), *(rule for rule in extra if set(rule.verbs) <= set(READING))]
+    return [*_reading(kinds), READING_DEVICES, *(rule for rule in extra if set(rule.verbs) <= set(READING))]
 
 
 def batch_rules() -> list[Rule]:
@@ -100,6 +111,7 @@ def batch_rules() -> list[Rule]:
         *_reading(kind for kind in BATCH_KINDS if kind not in KINDS),
         Rule(volcano, ("queues",), ("create",)),
         Rule(("",), ("events",), ("create", "patch")),
+        READING_DEVICES,
         Rule(volcano, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
     ]
     # Sessions bind pods, volumes and devices and evict pods, independently of the profiles.
@@ -110,16 +122,28 @@ def batch_rules() -> list[Rule]:
 def plugin_rules(classes: Iterable[type[Plugin]]) -> list[Rule]:
     """Return the additional rules of plugins: to read the kinds that they list, and the rules that they declare."""
     classes = tuple(classes)
-    others = [kind for kind in declared_kinds(classes) if kind not in KINDS and not issubclass(kind, CustomResource)]
+    kinds = dict.fromkeys(kind for cls in classes for kind in _listed_kinds(cls))
+    others = [kind for kind in kinds if kind not in KINDS and not issubclass(kind, CustomResource)]
     places = [resource_of(kind) for kind in others]
     return [*rules_of(classes), *(Rule((place.group,), (place.plural,), READING) for place in places)]
 
 
-def namespace_rules(config: SchedulerConfiguration, *, served: bool = True) -> dict[str, list[Rule]]:
+def _listed_kinds(cls: type[Plugin]) -> Iterator[type[KubeObject]]:
+    """Yield the kinds that a plugin lists. Claims of groups need the rules for groups, which GangScheduling has."""
+    for kind in declared_kinds((cls,)):
+        if kind is not NativePodGroup or not issubclass(cls, DynamicResources):
+            yield kind
+
+
+def namespace_rules(
+    config: SchedulerConfiguration, *, served: bool = True, active_active: bool = False
+) -> dict[str, list[Rule]]:
     """Return the rules for individual namespaces."""
     rules: dict[str, list[Rule]] = {}
     election = config.leader_election
-    if election.leader_elect:
+    if active_active:
+        rules[election.resource_namespace] = [MEMBERSHIP]
+    elif election.leader_elect:
         rules[election.resource_namespace] = lease_rules(election.resource_name)
     if served:
         allowed = rules.setdefault(AUTHENTICATION_NAMESPACE, [])
@@ -142,19 +166,24 @@ def manifests(
     batch: bool = False,
     viewer: bool = False,
     dashboard: bool = False,
+    active_active: bool = False,
+    what_if: bool = False,
     extra: Iterable[Rule] = (),
 ) -> list[dict[str, Any]]:
     """Return the roles and their bindings.
 
-    With ``viewer``, also an unbound role for reading the endpoints; with ``dashboard``, one for the dashboard.
+    With ``viewer``, also an unbound role for reading the endpoints; with ``dashboard``, one for the dashboard; with
+    ``what_if``, one for clients of the what-if service.
     """
     rules = cluster_rules(config, served=served, batch=batch, extra=extra)
-    found = roles(grantee, rules, namespace_rules(config, served=served))
+    found = roles(grantee, rules, namespace_rules(config, served=served, active_active=active_active))
     if viewer:
         endpoints = [{"nonResourceURLs": list(ENDPOINTS), "verbs": ["get"]}]
         found.append(_object("ClusterRole", f"{grantee.name}-viewer", rules=endpoints))
     if dashboard:
         found.append(_object("ClusterRole", f"{grantee.name}-dashboard", rules=dashboard_rules()))
+    if what_if:
+        found.append(_object("ClusterRole", f"{grantee.name}-what-if", rules=what_if_rules()))
     return found
 
 
@@ -164,6 +193,11 @@ def dashboard_rules() -> list[dict[str, Any]]:
         {"nonResourceURLs": list(DASHBOARD), "verbs": ["get"]},
         {"nonResourceURLs": list(DASHBOARD_POSTS), "verbs": ["post"]},
     ]
+
+
+def what_if_rules() -> list[dict[str, Any]]:
+    """Return the rules for clients of the what-if service."""
+    return [{"nonResourceURLs": list(WHAT_IF), "verbs": ["get", "post", "delete"]}]
 
 
 def _reading(kinds: Iterable[type[KubeObject]] = KINDS) -> Iterator[Rule]:

@@ -18,8 +18,7 @@ from mooring.api.workloads import DaemonSet, Deployment, Job
 from mooring.config import SchedulerConfiguration, written
 from mooring.framework.custom_resources import event_name
 from mooring.kube import Change, Client, Forbidden, KubeError, NotFound, Reflector
-from mooring.live.batch.batch_scheduler import DEVICE_KINDS
-from mooring.live.informers import KINDS
+from mooring.live.informers import DEVICE_KINDS, KINDS
 from mooring.loading import Catalog
 from mooring.recording.anonymize import Anonymizer
 from mooring.recording.recording_file import SUFFIX, RecordingWriter

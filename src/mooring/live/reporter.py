@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -20,8 +21,12 @@ log = get_logger("mooring.live")
 
 #: How long to wait before a patch is sent again after a conflict.
 _CONFLICT_SECONDS = 0.05
+#: How long a binding takes before its node is published.
+_EXPECTED_SECONDS = 1.0
 #: The condition of a PodGroup of scheduling.k8s.io.
 _GROUP_SCHEDULED = "PodGroupInitiallyScheduled"
+#: For how many groups the reporter remembers that they are scheduled.
+_RECENT_GROUPS = 4096
 
 
 class Reporter:
@@ -39,6 +44,8 @@ class Reporter:
         self._under_way: dict[str, asyncio.Future[None]] = {}
         #: The nodes that were published as nominated, by the uid of the pod. The write may not have been observed yet.
         self._expected: dict[str, str] = {}
+        #: The uids of groups that were published as scheduled, in order. The write may not have been observed yet.
+        self._scheduled_groups: dict[str, None] = {}
 
     def bound(self, assumed: AssumedPod) -> None:
         """Report a bound pod."""
@@ -76,6 +83,11 @@ class Reporter:
         """Report a failed attempt."""
         message = failed.failure.message
         expected = self._expected.pop(pod.uid, "")
+        if failed.failure.handover:
+            log.info("Handed over pod", pod=pod.key, node=failed.nominated_node, message=message)
+            if failed.nominated_node and not pod.node_name:
+                await self._in_turn(pod, {"nominatedNodeName": failed.nominated_node})
+            return
         log.info("Unable to schedule pod", pod=pod.key, reason=failed.reason, message=message)
         self._events.record(
             pod,
@@ -102,21 +114,42 @@ class Reporter:
         """Write the condition of a group after its scheduling cycle."""
         log.info("Attempted to schedule pod group", podGroup=group.key, reason=status.reason, message=status.message)
         condition = group_condition(group, status, self._clock())
-        if condition is None:
+        if condition is None or (group.uid in self._scheduled_groups and not status.is_scheduled):
             return
+        if status.is_scheduled:
+            self._scheduled_groups[group.uid] = None
+            if len(self._scheduled_groups) > _RECENT_GROUPS:
+                del self._scheduled_groups[next(iter(self._scheduled_groups))]
         body = msgspec.json.encode({"metadata": {"uid": group.uid}, "status": {"conditions": [condition]}})
-        try:
-            await self._client.patch_status(NativePodGroup, group.name, body, namespace=group.namespace)
-        except NotFound:
-            pass
-        except KubeError as error:
-            log.warning("could not write the status of a pod group", podGroup=group.key, error=str(error))
+        async with self._turn(group.uid):
+            try:
+                await self._client.patch_status(NativePodGroup, group.name, body, namespace=group.namespace)
+            except NotFound:
+                pass
+            except KubeError as error:
+                log.warning("could not write the status of a pod group", podGroup=group.key, error=str(error))
 
-    async def expect(self, pod: Pod, node: str) -> None:
-        """Publish the node of a pod whose binding takes a while, so that no autoscaler adds a node for it."""
-        if pod.status.nominated_node_name != node:
+    def expect(self, pod: Pod, node: str) -> Callable[[], Awaitable[None]]:
+        """Publish the node of a pod whose binding takes a while, so that no autoscaler adds a node for it.
+
+        The pod is usually bound a few milliseconds later, and then the write would be wasted. So it is sent after
+        ``_EXPECTED_SECONDS``, unless the returned function is called before.
+        """
+        loop, writing = asyncio.get_running_loop(), list[asyncio.Task[None]]()
+
+        def publish() -> None:
             self._expected[pod.uid] = node
-            await self._in_turn(pod, {"nominatedNodeName": node})
+            writing.append(loop.create_task(self._in_turn(pod, {"nominatedNodeName": node})))
+
+        timer = None if pod.status.nominated_node_name == node else loop.call_later(_EXPECTED_SECONDS, publish)
+
+        async def end() -> None:
+            if timer is not None:
+                timer.cancel()
+            if writing:
+                await asyncio.wait(writing)
+
+        return end
 
     async def clear_nomination(self, pod: Pod) -> None:
         """Clear the nominated node of a pod, after the writes in progress."""
@@ -128,20 +161,30 @@ class Reporter:
             await asyncio.wait([writing])
 
     async def _in_turn(self, pod: Pod, status: dict[str, Any]) -> None:
-        while (before := self._under_way.get(pod.uid)) is not None:
+        async with self._turn(pod.uid):
+            try:
+                await self.patch(pod, status)
+            except KubeError as error:
+                log.warning("could not write the pod's status", pod=pod.key, error=str(error))
+
+    @asynccontextmanager
+    async def _turn(self, uid: str) -> AsyncIterator[None]:
+        """Wait for the earlier writes of an object; later ones wait for this one."""
+        while (before := self._under_way.get(uid)) is not None:
             await asyncio.wait([before])
-        writing = self._under_way[pod.uid] = asyncio.get_running_loop().create_future()
+        writing = self._under_way[uid] = asyncio.get_running_loop().create_future()
         try:
-            await self.patch(pod, status)
-        except KubeError as error:
-            log.warning("could not write the pod's status", pod=pod.key, error=str(error))
+            yield
         finally:
-            del self._under_way[pod.uid]
+            del self._under_way[uid]
             writing.set_result(None)
 
-    def preempted(self, victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> None:
-        """Report a preempted pod; ``in_memory`` is true if it was not bound yet."""
-        note = f"Preempted by pod {preemptor.uid} on node {node}"
+    def preempted(
+        self, victim: Pod, preemptor: Pod, node: str, *, group: NativePodGroup | None = None, in_memory: bool = False
+    ) -> None:
+        """Report a pod that was preempted by a pod or by its group; ``in_memory`` is true if it was not bound yet."""
+        by = f"pod {preemptor.uid}" if group is None else f"podgroup {group.uid}"
+        note = f"Preempted by {by} on node {node}"
         note += " (in kube-scheduler memory)." if in_memory else ""
         self._events.record(
             victim,
@@ -150,7 +193,7 @@ class Reporter:
             action="Preempting",
             note=note,
             component=preemptor.scheduler_name,
-            related=preemptor,
+            related=preemptor if group is None else group,
         )
 
     async def patch(self, pod: Pod, status: dict[str, Any]) -> None:

@@ -14,19 +14,18 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
-from mooring.batch.plugin import SessionGuards
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
+from mooring.kube.membership import MembershipSettings
+from mooring.live.active_active import ActiveActive, ActiveActiveMetrics, FencedBinder
 from mooring.live.api_adapters import ApiBinder, ApiVolumeWriter, LiveApiReader
 from mooring.live.background import Background
-from mooring.live.batch.batch_scheduler import BatchScheduler, device_kinds
-from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.cache_debugger import CacheDebugger
 from mooring.live.claim_writer import ApiClaimWriter
 from mooring.live.endpoints.endpoint_server import Extension, ServerSettings
@@ -34,11 +33,12 @@ from mooring.live.endpoints.plugin_status import plugin_status
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_observer, make_server
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
-from mooring.live.informers import Informers, RawObjects
+from mooring.live.informers import Informers, RawObjects, device_kinds
 from mooring.live.recording import LiveRecording, plugin_files
 from mooring.live.reload.file_watch import FileWatch
 from mooring.live.reload.reloader import Reloader
 from mooring.live.reporter import PluginEvents, Reporter
+from mooring.live.suggestion_writer import SuggestionWriter
 from mooring.loading import Catalog, Setup
 from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.setup_files import SetupFiles
@@ -53,6 +53,10 @@ from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.recorded_engine import RecordedEngine
 from mooring.scheduler.scheduling_loop import SchedulingLoop
+
+if TYPE_CHECKING:  # batch sessions are imported only if they run, which makes a start without them faster
+    from mooring.live.batch.batch_scheduler import BatchScheduler
+    from mooring.live.batch.batch_settings import BatchSettings
 
 log = get_logger("mooring.live")
 
@@ -87,6 +91,8 @@ class LiveScheduler:
         reload: bool = True,
         tracer: AttemptTracer | None = None,
         recording: LiveRecording | None = None,
+        active_active: MembershipSettings | None = None,
+        suggestions: Collection[str] = (),
         extend: Callable[[LiveScheduler], Sequence[Extension]] | None = None,
     ) -> None:
         """``serve`` configures the endpoints (health, metrics, decisions), and ``plain`` those over plain HTTP.
@@ -97,6 +103,8 @@ class LiveScheduler:
         names; an invalid configuration raises ConfigError. ``files`` are the source of the configuration and the
         catalog. They are reloaded when they change, unless ``reload`` is False. ``tracer`` traces attempts.
         ``recording`` records the inputs of the engine and its decisions; it provides the random numbers then.
+        With ``active_active``, it is a member of a group of schedulers, and there is no leader election.
+        ``suggestions`` are the kinds of objects in which suggestions for pending pods and decisions are written.
         ``extend`` returns additional endpoints for this scheduler.
         """
         self._config = config
@@ -106,17 +114,22 @@ class LiveScheduler:
         self.catalog = catalog if catalog is not None else Catalog()
         connection = config.client_connection
         requests = RestClientMetrics(access.server)
-        self._leadership = Leadership(access, _election_settings(config), observer=requests)
+        election = _election_settings(config) if active_active is None else None
+        self._leadership = Leadership(access, election, observer=requests)
         self._client = Client(
             access,
             qps=connection.qps,
             burst=connection.burst,
-            may_write=self._leadership.may_write,
+            may_write=self._may_write,
             observer=requests,
         )
         if batch is not None:
             self._client.failures.rbac_command = "mooring rbac --batch"
-        self._binder = ApiBinder(self._client, retries=config.release.retries_bindings)
+        self._binder = (
+            ApiBinder(self._client, retries=config.release.retries_bindings)
+            if active_active is None
+            else FencedBinder(self._client, self._active_group, self._pod)
+        )
         self._extender_client = ExtenderClient()
         self._recording = recording
         send = self._extender_client.send if recording is None else recording.inputs.send(self._extender_client.send)
@@ -125,7 +138,7 @@ class LiveScheduler:
         component = config.profiles[0].scheduler_name
         self._reporter = Reporter(self._client, self._events, clock, component=component)
         observer = make_observer(clock, release=config.release, records=records, tracer=tracer)
-        claims = ApiClaimWriter(self._client, self._start, observer.metrics.claims if observer.metrics else None)
+        self._claims = ApiClaimWriter(self._client, self._start, observer.metrics.claims if observer.metrics else None)
         make: Callable[..., Engine] = functools.partial(Engine, clock=clock)
         if recording is not None:
             rng = recording.rng
@@ -137,7 +150,7 @@ class LiveScheduler:
             rng=rng,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
-            claims=claims,
+            claims=self._claims,
             api=LiveApiReader(self._client),
             options=self.catalog.options(),
             warn=log.warning,
@@ -150,21 +163,35 @@ class LiveScheduler:
         )
         self._register_metrics(requests)
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
+        #: The writer of suggestions; None if none are written.
+        self.suggestions: SuggestionWriter | None = None
+        if suggestions:
+            self.suggestions = SuggestionWriter(
+                suggestions,
+                reporter=self._reporter,
+                client=self._client,
+                events=self._events,
+                engine=self.engine,
+                gangs=lambda: self.batch,
+                latest=self._pod,
+            )
         self._loop = SchedulingLoop(
             self.engine,
-            self._reporter,
+            self.suggestions or self._reporter,
             evict=self._evictions.carry_out,
             latest=self._pod,
-            in_flight=lambda: self._binder.in_flight,
+            in_flight=self._writes_in_flight,
         )
         self.engine.report_group = lambda group, status: self._start(self._reporter.group(group, status))
         self.informers = Informers(
             self._client, self.engine, self._loop.wake, shown=self._raw_objects(), finished=batch is not None
         )
+        #: The group of schedulers that this one belongs to; None if it works alone.
+        self.group = None if active_active is None else self._make_group(access, active_active, requests)
         self.engine.cache.objects.reports_failures = True
         self.informers.report_invalid = self._client.on_invalid = self._reporter.invalid
         #: The batch sessions; None if there are none.
-        self.batch = None if batch is None else self._make_batch(batch, claims, clock, rng)
+        self.batch: BatchScheduler | None = None if batch is None else self._make_batch(batch, clock, rng)
         self._background = Background()
         self._watchdog = Watchdog(self.engine.guards)
         self._file_watch = FileWatch()
@@ -191,8 +218,11 @@ class LiveScheduler:
             process.register(metrics.registry)
 
     def _make_batch(
-        self, settings: BatchSettings, claims: ApiClaimWriter, clock: Callable[[], float], rng: random.Random | None
+        self, settings: BatchSettings, clock: Callable[[], float], rng: random.Random | None
     ) -> BatchScheduler:
+        from mooring.batch.plugin import SessionGuards
+        from mooring.live.batch.batch_scheduler import BatchScheduler
+
         metrics = self.engine.observer.metrics if self.engine.observer is not None else None
         batch = BatchScheduler(
             settings,
@@ -202,7 +232,7 @@ class LiveScheduler:
             client=self._client,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
-            claims=claims,
+            claims=self._claims,
             reporter=self._reporter,
             lock=self.engine.lock,
             on_failed_eviction=self.engine.eviction_failed,
@@ -217,6 +247,8 @@ class LiveScheduler:
             clock=clock,
             rng=rng,
         )
+        if self.suggestions is not None:
+            batch.on_waiting = self.suggestions.waits
         self.informers.listener = batch.changed
         return batch
 
@@ -228,7 +260,8 @@ class LiveScheduler:
 
     def _additional_kinds(self) -> tuple[type[KubeObject], ...]:
         """Return the kinds that plugins read, and the devices that batch sessions allocate."""
-        return (*self.engine.profiles.kinds, *(device_kinds(self._config.release) if self.batch is not None else ()))
+        devices = device_kinds(self._config.release) if self.batch is not None else ()
+        return (*self.engine.profiles.kinds, *devices)
 
     def _make_reloader(self, files: SetupFiles) -> Reloader:
         reloader = Reloader(
@@ -254,6 +287,28 @@ class LiveScheduler:
             placed_pods=extenders.want_victims,
         )
 
+    def _make_group(self, access: Access, settings: MembershipSettings, requests: RestClientMetrics) -> ActiveActive:
+        group = ActiveActive(
+            access,
+            settings,
+            self.engine,
+            informers=self.informers,
+            start=self._start,
+            wake=self._loop.wake,
+            observer=requests,
+        )
+        metrics = self.engine.observer.metrics if self.engine.observer is not None else None
+        if metrics is not None:
+            ActiveActiveMetrics(group, self.engine).register(metrics.registry)
+        return group
+
+    def _may_write(self) -> bool:
+        return self._leadership.may_write() if self.group is None else self.group.may_write()
+
+    def _active_group(self) -> ActiveActive:
+        assert self.group is not None
+        return self.group
+
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._loop.start(work)
 
@@ -261,7 +316,11 @@ class LiveScheduler:
         return self.informers.pod(key)
 
     def _draining(self) -> bool:
-        return self._binder.in_flight >= _BUSY_IN_FLIGHT
+        return self._writes_in_flight() >= _BUSY_IN_FLIGHT
+
+    def _writes_in_flight(self) -> int:
+        """Return how many binds, and writes of claims before them, the server has not answered yet."""
+        return self._binder.in_flight + self._claims.in_flight
 
     def debug(self) -> None:
         """Compare the cache with the API server in the background and log the differences."""
@@ -281,6 +340,14 @@ class LiveScheduler:
         """Interrupt plugin calls early, because the process stops. May be called by a signal handler."""
         self._watchdog.hurry()
 
+    def _start_writers(self, tasks: asyncio.TaskGroup) -> None:
+        """Start to write the recording and suggestions, if there are any."""
+        if self._recording is not None:
+            self._recording.synced()
+            tasks.create_task(self._recording.run(), name="recording")
+        if self.suggestions is not None:
+            tasks.create_task(self.suggestions.run(), name="suggestions")
+
     async def run(self) -> None:
         """Schedule until cancelled. Raises LostLeaseError when the lease is lost."""
         try:
@@ -293,20 +360,20 @@ class LiveScheduler:
                 self.informers.start(tasks)
                 self._background.begin(tasks)
                 tasks.create_task(self._leadership.hold(self._client.failures), name="lease")
-                await self.informers.synced()
+                await self.informers.synced()  # first, since it reports missing permissions in one line
                 await self.informers.custom.watch(self._additional_kinds())
                 self.engine.queue.resume_events()
                 await self._background.keep(self.engine.profiles.plugins)
                 if self._whole_process:
                     _relieve_collector()
                 await self._leadership.acquired.wait()
+                if self.group is not None:
+                    self.group.begin()
                 if self.batch is not None:
                     await self.batch.begin(tasks, self.informers.apply)
                 log.info("Scheduling", nodes=len(self.engine.cache.table), pods=len(self.engine.cache.table.pods))
                 self.ready.set()
-                if self._recording is not None:
-                    self._recording.synced()
-                    tasks.create_task(self._recording.run(), name="recording")
+                self._start_writers(tasks)
                 tasks.create_task(self._file_watch.run(), name="files")
                 try:
                     await self._loop.run()
@@ -349,6 +416,7 @@ class LiveScheduler:
             election=lambda: self._leadership.thread,
             is_stopping=lambda: self._stopping,
             extensions=self._extend(self) if self._extend is not None else (),
+            gangs=self.batch,
         )
 
     async def _finish(self) -> None:
@@ -356,6 +424,8 @@ class LiveScheduler:
         await self._loop.finish(0.0 if self._leadership.lost else _GRACE_SECONDS)
         if not self._leadership.lost:
             await self._events.drain(_GRACE_SECONDS)
+        if self.group is not None:
+            await self.group.leave()
 
 
 def _election_settings(config: SchedulerConfiguration) -> ElectionSettings | None:
@@ -374,6 +444,7 @@ def _election_settings(config: SchedulerConfiguration) -> ElectionSettings | Non
 
 
 def _relieve_collector() -> None:
-    gc.collect()
-    gc.freeze()  # listed objects are long-lived; exclude them from collections
+    # Listed objects are long-lived: exclude them from collections. A collection before that would take longer than all
+    # others together, and find next to nothing.
+    gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

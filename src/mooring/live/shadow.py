@@ -12,6 +12,9 @@ from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Change, Client, Reflector
+from mooring.live.batch.batch_settings import BatchSettings
+from mooring.live.batch.device_config_reader import DeviceConfigReader
+from mooring.live.batch.session_shadow import SessionShadow
 from mooring.live.informers import KINDS, UNFINISHED
 from mooring.live.recording import is_readable
 from mooring.scheduler.shadow import Judgement, Shadow
@@ -31,14 +34,20 @@ class LiveShadow:
         config: SchedulerConfiguration,
         client: Client,
         *,
+        batch: BatchSettings | None = None,
         plugins: Mapping[str, type[Plugin]] | None = None,
         report: Callable[[Judgement], None],
         delay: float = _DELAY_SECONDS,
     ) -> None:
+        """With ``batch``, sessions of Volcano are judged too. Raises ConfigError."""
         self._client = client
         self._delay = delay
         #: The judge.
-        self.shadow = Shadow(config, plugins=plugins, report=report, clock=time.time)
+        self.shadow = (
+            Shadow(config, plugins=plugins, report=report, clock=time.time)
+            if batch is None
+            else SessionShadow(config, batch, plugins=plugins, report=report, clock=time.time)
+        )
         #: Set when all objects that existed at the start are known.
         self.synced = asyncio.Event()
         required = [kind for kind in KINDS if kind is not Pod]
@@ -50,7 +59,8 @@ class LiveShadow:
             for kind in self.shadow.kinds
             if kind not in KINDS
         }
-        self._pods = Reflector(client, Pod, self._changed, fields=UNFINISHED)
+        fields = "" if self.shadow.needs_finished_pods else UNFINISHED
+        self._pods = Reflector(client, Pod, self._changed, fields=fields)
 
     def _changed(self, changes: list[Change[Any]]) -> None:
         now = time.monotonic()
@@ -71,6 +81,9 @@ class LiveShadow:
             tasks.append(asyncio.get_running_loop().create_task(reflector.run(), name=f"watch {kind.__name__}"))
 
         try:
+            if isinstance(self.shadow, SessionShadow):
+                shadow = self.shadow
+                await DeviceConfigReader(self._client, lambda: shadow.conf, shadow.use_device_config).read()
             for kind, reflector in self._optional.items():
                 if await is_readable(self._client, kind):
                     start(kind, reflector)

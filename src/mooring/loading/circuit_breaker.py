@@ -391,10 +391,10 @@ def _discard(event: str, **details: object) -> None:
 _NEUTRAL: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     **dict.fromkeys(
         ("pre_enqueue", "pre_filter", "add_pod", "remove_pod", "filter", "filter_nodes", "pre_score", "reserve",
-         "unreserve", "permit", "pre_bind", "post_bind"), lambda _: None
+         "unreserve", "permit", "pre_bind", "post_bind", "generate_placements", "placement_feasible"), lambda _: None
     ),
     **dict.fromkeys(("pre_bind_pre_flight", "bind"), lambda _: Status(Code.SKIP)),
-    **dict.fromkeys(("score", "score_allocation", "score_nodes"), lambda _: 0),
+    **dict.fromkeys(("score", "score_allocation", "score_nodes", "score_placements"), lambda _: 0),
     "normalize_scores": lambda args: args[2],
     "signature": lambda args: args[0],
     "post_filter": lambda _: Status.unschedulable(),

@@ -11,6 +11,7 @@ import msgspec
 from mooring.config import SchedulerConfiguration, default_config, load_config
 from mooring.config.config_loader import load_document
 from mooring.config.document import Document, read_document
+from mooring.config.model import PluginSpec
 from mooring.framework.plugin import Plugin
 from mooring.loading.catalog import NOTHING, Catalog, Requested, find_plugins, plugin_spec
 from mooring.loading.plugin_kinds import POD
@@ -61,7 +62,8 @@ def load_setup(
     """
     if text is None:
         catalog = find_plugins(requested, known=known)
-        return Setup(config_for(catalog, release), catalog)
+        config = config_for(catalog, release)
+        return Setup(config, catalog, tuple(_without_gate(config, catalog.specs())))
     rest, written = split(text)
     sources = read_sources(written, source=source)
     document = read_document(rest, source=source, release=release)
@@ -74,7 +76,8 @@ def load_setup(
     except ValueError:
         catalog.unload(keep=known)
         raise
-    return Setup(config, catalog, tuple(_idle(config, catalog.classes(POD))))
+    notes = (*_idle(config, catalog.classes(POD)), *_without_gate(config, catalog.specs()))
+    return Setup(config, catalog, notes)
 
 
 def configuration(
@@ -92,7 +95,10 @@ def configuration(
     if not plugins:
         return default_config(release)
     enabled = ", ".join(f"{{name: {name}}}" for name in plugins)
-    return load_config(_EVERYWHERE.format(enabled=enabled), source=plugin_source, plugins=specs, release=release)
+    text = _EVERYWHERE.format(enabled=enabled)
+    if any("placementGenerate" in spec.points for spec in specs.values()):  # in place of the default plugin
+        text += "    placementGenerate: {disabled: [{name: TopologyPlacementGenerator}]}\n"
+    return load_config(text, source=plugin_source, plugins=specs, release=release)
 
 
 def config_for(catalog: Catalog, release: Release = NEWEST) -> SchedulerConfiguration:
@@ -117,8 +123,24 @@ def enabled_in(config: SchedulerConfiguration) -> frozenset[str]:
     return frozenset(entry.name for profile in config.profiles for point in profile.plugins.values() for entry in point)
 
 
+def _in_sets(config: SchedulerConfiguration) -> frozenset[str]:
+    """Return the plugins that any profile names, also those whose extension points need a feature gate that is off."""
+    sets = (plugins for profile in config.profiles for plugins in profile.plugin_sets.values())
+    return enabled_in(config) | {entry.name for plugins in sets for entry in plugins.enabled}
+
+
 def _idle(config: SchedulerConfiguration, names: Iterable[str]) -> Iterable[str]:
-    enabled = enabled_in(config)
+    enabled = _in_sets(config)
     for name in names:
         if name not in enabled:
             yield f"plugin {name} is in no profile: enable it under profiles[].plugins.multiPoint"
+
+
+def _without_gate(config: SchedulerConfiguration, specs: Mapping[str, PluginSpec]) -> Iterable[str]:
+    """Yield notes about enabled plugins with methods for placements, if the feature gate of placements is off."""
+    enabled = _in_sets(config)
+    for name, spec in specs.items():
+        points = sorted(point for point in spec.points if point.startswith("placement"))
+        if name in enabled and points and not config.release.enabled("TopologyAwareWorkloadScheduling"):
+            what = " and ".join(points)
+            yield f"plugin {name} is not called at {what}: the feature gate TopologyAwareWorkloadScheduling is off"

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from mooring.columns.block_maxima import LOWEST
 from mooring.framework.device_allocations import DeviceRejection
 
 #: The estimated size in bytes of a record and of each candidate, verdict and name in it; measured and rounded up.
@@ -22,7 +23,6 @@ _RECORD_BYTES, _CANDIDATE_BYTES, _VERDICT_BYTES, _NAME_BYTES = 520, 260, 300, 70
 _MAX_SHARED = 1024
 #: The number of nodes that are recorded in addition to the chosen one.
 RUNNERS_UP = 3
-_LOWEST = np.iinfo(np.int64).min
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -295,7 +295,7 @@ def _next_best(totals: npt.NDArray[Any], taken: list[int], count: int) -> list[i
     """Return the places with the highest totals, except those in ``taken``; the first of equals first."""
     if not totals.flags.writeable:
         totals = totals.copy()
-    lowest = -np.inf if totals.dtype.kind == "f" else _LOWEST
+    lowest = -np.inf if totals.dtype.kind == "f" else LOWEST
     places = list(taken)
     values = [totals.item(place) for place in places]
     try:

@@ -128,14 +128,18 @@ class WaitingView(_View):
 
 
 class SuggestionView(_View):
-    """A change that would make a pending pod schedulable. It was verified by deciding again."""
+    """A change that would make a pending pod, or its gang, schedulable. It was verified by deciding again."""
 
-    #: reduce-request, tolerate, uncordon, label-node, relax, volume, evict, wait, add-node or remove-gate; combined
-    #: with a comma if it takes two changes.
+    #: reduce-request, tolerate, uncordon, label-node, relax, volume, evict, wait, add-node or remove-gate; for gangs
+    #: also reduce-minimum, create-group, create-pods, create-queue, open-queue, use-queue, raise-capability,
+    #: raise-weight or free-queue. Combined with a comma if it takes two changes.
     kind: str
     text: str
-    #: The node that would be selected.
+    #: The node that would be selected; for a gang, the first one.
     node: str
+    #: For a gang: the number of its pods that would be placed, and of their nodes.
+    pods: int = 0
+    nodes: int = 0
 
 
 class Explanation(_View):
@@ -151,7 +155,9 @@ class Explanation(_View):
     waiting: WaitingView | None = None
     #: The plugins that hold the pod at Permit now.
     held_by: list[HoldView] = []
-    #: Changes that would make a pending pod schedulable, the smallest first.
+    #: namespace/name of the PodGroup, if a batch session decides about the pod together with others.
+    gang: str = ""
+    #: Changes that would make a pending pod schedulable, or let its gang start, the smallest first.
     suggestions: list[SuggestionView] = []
 
 

@@ -7,7 +7,7 @@ observation, and a decision makes a dozen observations. These are used by one th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
@@ -20,6 +20,11 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
         bounds.append(bound)
         bound *= factor
     return tuple(bounds)
+
+
+def exponential_range(low: float, high: float, count: int) -> tuple[float, ...]:
+    """Return exponential bucket bounds from the lowest to the highest, as client_golang computes them."""
+    return exponential(low, (high / low) ** (1 / (count - 1)), count)
 
 
 class Histogram:
@@ -63,6 +68,10 @@ class Histograms:
         if found is None:
             found = self._children[values] = Histogram(self._bounds)
         return found
+
+    def children(self) -> Iterator[tuple[tuple[str, ...], Histogram]]:
+        """Yield the label values and the histogram of each series."""
+        yield from self._children.items()
 
     def family(self) -> HistogramMetricFamily:
         """Return the metric family for a scrape, without empty histograms."""

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from mooring import __version__
-from mooring.observe.histograms import Histograms
+from mooring.observe.histograms import Histogram, Histograms
 
 _SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _BYTES: Final = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
@@ -31,8 +31,8 @@ class RestClientMetrics:
     def __init__(self, server: str) -> None:
         self._host = urlsplit(server).netloc
         self._lock = threading.Lock()
-        self._results: Counter[tuple[str, str]] = Counter()
-        self._retries: Counter[tuple[str, str]] = Counter()
+        self._results: Counter[tuple[int, str]] = Counter()
+        self._retries: Counter[tuple[int, str]] = Counter()
         self._duration = Histograms(
             "rest_client_request_duration_seconds", "Duration of requests, in seconds.", _BY_VERB, _SECONDS
         )
@@ -44,25 +44,40 @@ class RestClientMetrics:
         )
         self._sent = Histograms("rest_client_request_size_bytes", "Size of requests, in bytes.", _BY_VERB, _BYTES)
         self._received = Histograms("rest_client_response_size_bytes", "Size of responses, in bytes.", _BY_VERB, _BYTES)
+        #: The series of each method: duration, rate limit, sent and received bytes.
+        self._by_method: dict[str, tuple[Histogram, Histogram, Histogram, Histogram]] = {}
 
     def request_finished(self, method: str, status: int, seconds: float, *, sent: int, received: int) -> None:
         """Count a request; a status of 0 means that there was no response."""
         with self._lock:
-            self._results[_code(status), method] += 1
-            self._duration.child(method, self._host).observe(seconds)
-            self._sent.child(method, self._host).observe(sent)
+            self._results[status, method] += 1
+            duration, _, size, answered = self._series(method)
+            duration.observe(seconds)
+            size.observe(sent)
             if status:
-                self._received.child(method, self._host).observe(received)
+                answered.observe(received)
 
     def request_limited(self, method: str, seconds: float) -> None:
         """Record how long a request waited for the rate limit."""
         with self._lock:
-            self._limited.child(method, self._host).observe(seconds)
+            self._series(method)[1].observe(seconds)
 
     def request_retried(self, method: str, status: int) -> None:
         """Count a request that is sent again."""
         with self._lock:
-            self._retries[_code(status), method] += 1
+            self._retries[status, method] += 1
+
+    def _series(self, method: str) -> tuple[Histogram, Histogram, Histogram, Histogram]:
+        found = self._by_method.get(method)
+        if found is None:
+            host = self._host
+            found = self._by_method[method] = (
+                self._duration.child(method, host),
+                self._limited.child(method, host),
+                self._sent.child(method, host),
+                self._received.child(method, host),
+            )
+        return found
 
     def families(self) -> Iterator[Metric]:
         """Yield the metric families."""
@@ -70,15 +85,15 @@ class RestClientMetrics:
             requests = CounterMetricFamily(
                 "rest_client_requests", "Requests by status code, method and host.", labels=("code", "method", "host")
             )
-            for (code, method), count in self._results.items():
-                requests.add_metric((code, method, self._host), count)
+            for (status, method), count in self._results.items():
+                requests.add_metric((_code(status), method, self._host), count)
             retries = CounterMetricFamily(
                 "rest_client_request_retries",
                 "Repeated requests by status code, verb and host.",
                 labels=("code", "verb", "host"),
             )
-            for (code, method), count in self._retries.items():
-                retries.add_metric((code, method, self._host), count)
+            for (status, method), count in self._retries.items():
+                retries.add_metric((_code(status), method, self._host), count)
             found: list[Metric] = [requests, retries]
             found += [each.family() for each in (self._duration, self._limited, self._sent, self._received)]
         yield from found

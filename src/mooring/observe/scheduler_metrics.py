@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from mooring.framework.status import Code
 from mooring.observe.claim_metrics import ClaimMetrics
+from mooring.observe.group_metrics import GroupMetrics
 from mooring.observe.histograms import Histogram, Histograms, exponential
 from mooring.observe.plugin_metrics import PluginHealth, PluginTimes
 
@@ -80,6 +81,7 @@ class SchedulerMetrics(Collector):
         """With ``entities``, also count the entities in the queue, as since 1.37."""
         self._entities = entities
         self.claims = claims if claims is not None else ClaimMetrics()
+        self.groups = GroupMetrics()
         self.readings = Readings()
         self.plugins = PluginTimes()
         self.health = PluginHealth()
@@ -195,6 +197,7 @@ class SchedulerMetrics(Collector):
         yield self._evaluations()
         yield from self.health.families()
         yield from self.claims.families()
+        yield from self.groups.families()
         yield _one_counter(
             "scheduler_preemption_attempts", "Number of preemption attempts.", self.plugins.called(*_PREEMPTION)
         )

@@ -74,18 +74,21 @@ def _fail(span: Span, message: str) -> None:
 class TracedPoints:
     """Records the extension points of a binding cycle as metrics and in a trace."""
 
-    __slots__ = ("_metrics", "_span")
+    __slots__ = ("_ended", "_metrics", "_span")
 
     def __init__(self, metrics: ProfileMetrics | None, span: AttemptSpan) -> None:
         self._metrics = metrics
         self._span = span
+        self._ended = 0.0
 
     def point(self, point: str, code: Code, seconds: float) -> None:
         """Record an extension point that ends now."""
         if self._metrics is not None:
             self._metrics.point(point, code, seconds)
         now = perf_counter()
-        self._span.point(point, now - seconds, now, code)
+        # Not before the one before it has ended: recording takes time too.
+        self._span.point(point, max(self._ended, now - seconds), now, code)
+        self._ended = now
 
 
 class AttemptTracer:

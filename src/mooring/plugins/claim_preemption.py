@@ -15,7 +15,7 @@ from mooring.plugins.default_preemption import candidate_nodes
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.dynamic_resources.device_release import DEVICE_RELEASE, DeviceRelease
 from mooring.plugins.dynamic_resources.device_state import device_state
-from mooring.plugins.dynamic_resources.plugin import DEVICES
+from mooring.plugins.dynamic_resources.pod_devices import DEVICES
 
 _SILENT = Status.unschedulable()
 

@@ -1,7 +1,7 @@
 """GangScheduling: pods of a `scheduling.k8s.io` PodGroup are scheduled together, at least `gang.minCount` or none.
 
 The scheduling cycle of a group (`scheduler/pod_group_cycle.py`) places its pods one after another and asks
-``placement_feasible`` after each whether the group can still be scheduled.
+``placement_feasible``, of this and other plugins, after each whether the group can still be scheduled.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mooring.framework import (
     Hint,
     Lister,
     PermitWait,
+    PlacementProgress,
     Plugin,
     Rule,
     StateKey,
@@ -69,9 +70,9 @@ class GangScheduling(Plugin):
         return self._members.get(group)
 
     def scheduled(self, group: str) -> list[Pod]:
-        """Return the pods of a group that have a node or are assumed on one."""
-        placed = self.handle.table.pods
-        return [pod for pod in self._members.get(group) if pod.uid in placed]
+        """Return the pods of a group that have a node or are assumed on one, with the name of the node."""
+        infos = map(self.handle.table.pods.get, (pod.uid for pod in self._members.get(group)))
+        return [info.pod for info in infos if info is not None]
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Gate a pod until its group exists, and has enough pods."""
@@ -92,16 +93,15 @@ class GangScheduling(Plugin):
             return None
         return PermitWait(_WAIT_SECONDS)
 
-
-def placement_feasible(group: NativePodGroup, *, scheduled: int, remaining: int) -> Status:
-    """Return success if enough pods are scheduled, Wait if the remaining ones may suffice, else Unschedulable."""
-    needed = group.spec.min_count
-    if scheduled >= needed:
-        return Status()
-    counts = f"{scheduled} scheduled, {remaining} remaining"
-    if scheduled + remaining < needed:
-        return Status.unschedulable(f"minCount ({needed}) cannot be satisfied: {counts}")
-    return Status.wait(f"minCount ({needed}) is not yet satisfied: {counts}")
+    def placement_feasible(self, group: NativePodGroup, progress: PlacementProgress) -> Status | None:
+        """Return None if enough pods are scheduled, Wait if the remaining ones may suffice, else Unschedulable."""
+        needed, scheduled, remaining = group.spec.min_count, progress.scheduled, progress.remaining
+        if scheduled >= needed:
+            return None
+        counts = f"{scheduled} scheduled, {remaining} remaining"
+        if scheduled + remaining < needed:
+            return Status.unschedulable(f"minCount ({needed}) cannot be satisfied: {counts}")
+        return Status.wait(f"minCount ({needed}) is not yet satisfied: {counts}")
 
 
 def _same_group(pod: Pod, _old: Pod | None, new: Pod | None) -> Hint:

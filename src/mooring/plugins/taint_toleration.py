@@ -61,6 +61,7 @@ class TaintToleration(Plugin):
     def setup(self) -> None:
         """Create the cache."""
         self._cache: dict[Tolerations, TaintResults] = {}
+        self._comparisons = self.handle.release.enabled("TaintTolerationComparisonOperators")
 
     def signature(self, template: PodTemplate) -> Hashable:
         """Return the tolerations."""
@@ -81,7 +82,7 @@ class TaintToleration(Plugin):
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Filter one node."""
         taints = node.taints
-        return _REJECTED if taints and untolerated(taints, pod.spec.tolerations) is not None else None
+        return _REJECTED if taints and self._keeps_off(taints, pod.spec.tolerations) else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
         """Return a constant model: the result does not depend on other pods."""
@@ -107,7 +108,7 @@ class TaintToleration(Plugin):
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """Score one node."""
         state.read(_PRE_SCORED)
-        return _disliked(node.taints, pod.spec.tolerations) if node.taints else 0
+        return self._disliked(node.taints, pod.spec.tolerations) if node.taints else 0
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
         """Invert and scale the counts: 0 for the node with the most untolerated taints, 100 for a node with none."""
@@ -116,7 +117,7 @@ class TaintToleration(Plugin):
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for nodes that are added or lose taints, and for the pod's tolerations."""
         return [
-            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _tolerated_now),
+            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT, self._tolerated_now),
             ClusterEvent("Pod", ActionType.UPDATE_POD_TOLERATION, _own_tolerations),
         ]
 
@@ -128,26 +129,28 @@ class TaintToleration(Plugin):
         rejects = np.zeros(column.size + 1, dtype=np.bool_)
         dislikes = np.zeros(column.size + 1, dtype=np.int64)
         for taints, code in column.code_of.items():
-            rejects[code] = untolerated(taints, tolerations) is not None
-            dislikes[code] = _disliked(taints, tolerations)
+            rejects[code] = self._keeps_off(taints, tolerations)
+            dislikes[code] = self._disliked(taints, tolerations)
         results = TaintResults(column.version, rejects, bool(rejects.any()), dislikes, bool(dislikes.any()))
         if len(self._cache) >= _MAX_CACHED:
             self._cache.pop(next(iter(self._cache)))
         self._cache[tolerations] = results
         return results
 
+    def _keeps_off(self, taints: tuple[Taint, ...], tolerations: Tolerations) -> bool:
+        return untolerated(taints, tolerations, comparisons=self._comparisons) is not None
 
-def _disliked(taints: tuple[Taint, ...], tolerations: Tolerations) -> int:
-    return sum(
-        taint.effect == PREFER_NO_SCHEDULE and not any(tolerates(toleration, taint) for toleration in tolerations)
-        for taint in taints
-    )
+    def _disliked(self, taints: tuple[Taint, ...], tolerations: Tolerations) -> int:
+        return sum(
+            taint.effect == PREFER_NO_SCHEDULE
+            and not any(tolerates(each, taint, comparisons=self._comparisons) for each in tolerations)
+            for taint in taints
+        )
 
-
-def _tolerated_now(pod: Pod, old: Node | None, new: Node) -> Hint:
-    was_kept_off = old is None or untolerated(old.taints, pod.spec.tolerations) is not None
-    is_kept_off = untolerated(new.taints, pod.spec.tolerations) is not None
-    return Hint.QUEUE if was_kept_off and not is_kept_off else Hint.SKIP
+    def _tolerated_now(self, pod: Pod, old: Node | None, new: Node) -> Hint:
+        was_kept_off = old is None or self._keeps_off(old.taints, pod.spec.tolerations)
+        is_kept_off = self._keeps_off(new.taints, pod.spec.tolerations)
+        return Hint.QUEUE if was_kept_off and not is_kept_off else Hint.SKIP
 
 
 def _own_tolerations(pod: Pod, _old: Pod | None, new: Pod) -> Hint:

@@ -37,14 +37,15 @@ _HEAD: Final = MAGIC + f"{VERSION} zlib\n".encode()
 _BLOCK: Final = struct.Struct("<II")
 #: The head of a MessagePack array whose length follows in four bytes.
 _ARRAY: Final = b"\xdd" + bytes(4)
-_BLOCK_BYTES: Final = 256 << 10
+#: The thread that writes interrupts the scheduler's thread a few times for each block, so blocks are large.
+_BLOCK_BYTES: Final = 1 << 20
 _BLOCK_SECONDS: Final = 1.0
 #: Level 1 needs a third of the time of level 6 for a sixth more space.
 _LEVEL: Final = 1
 #: A larger block is damage, not data: one record is limited by the size of an object in etcd.
 _MAX_BLOCK: Final = 256 << 20
 #: The number of blocks that may wait for the disk.
-_MAX_WAITING: Final = 256
+_MAX_WAITING: Final = 64
 
 _OBJECTS: Final = frozenset((int(Kind.PUT), int(Kind.REMOVE)))
 _OBJECT_BYTES: Final = frozenset(bytes((kind,)) for kind in _OBJECTS)
@@ -70,7 +71,7 @@ class RecordingWriter:
         self.records = 0
         self.bytes = 0
         self._written = 0
-        self._encoder = msgspec.msgpack.Encoder()
+        self._encode_into = msgspec.msgpack.Encoder().encode_into
         self._buffer = bytearray(_ARRAY)
         self._since = time
         self._file = _open(self.path)
@@ -82,9 +83,20 @@ class RecordingWriter:
 
     def add(self, record: tuple[Any, ...]) -> None:
         """Append a record: its kind, its time, and the fields of the kind."""
-        self._encoder.encode_into(record, self._buffer, -1)
+        if self.problem:
+            return
+        buffer = self._buffer
+        size = len(buffer)
+        try:
+            self._encode_into(record, buffer, -1)
+        except (OverflowError, ValueError, TypeError, RecursionError) as error:
+            # For example an integer of a custom resource that has more than 64 bits.
+            del buffer[size:]
+            self.flush()
+            self._fail(f"a record cannot be encoded: {error}")
+            return
         self.records += 1
-        if len(self._buffer) >= _BLOCK_BYTES:
+        if size >= _BLOCK_BYTES:
             self.flush(record[1])
 
     def flush_after(self, now: float) -> None:
@@ -116,14 +128,16 @@ class RecordingWriter:
         self._file.close()
 
     def _write_blocks(self) -> None:
+        broken = False
         while (block := self._blocks.get()) is not None:
-            if self.problem:
+            if broken:
                 continue
             packed = zlib.compress(block, _LEVEL)
             try:
                 self._file.write(_BLOCK.pack(len(packed), zlib.crc32(packed)) + packed)
                 self._file.flush()
             except OSError as error:
+                broken = True
                 self._fail(error.strerror or str(error))
             else:
                 self.bytes += _BLOCK.size + len(packed)

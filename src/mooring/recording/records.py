@@ -94,7 +94,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     anonymized: bool = False
 
 
-class Attempt(msgspec.Struct, frozen=True, array_like=True):
+class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The outcome of a scheduling cycle."""
 
     uid: str

@@ -18,22 +18,27 @@ def _names(text: str) -> frozenset[str]:
 #: Gates that a profile obeys in both states. Built-in plugins read them with ``handle.release.enabled``.
 SUPPORTED: Final = _names(
     """
-    DRADeviceTaints DRAExtendedResource DRAPrioritizedList DRASchedulerFilterTimeout GenericWorkload
-    NodeDeclaredFeatures StorageCapacityScoring VolumeLimitScaling
+    DRAConsumableCapacity DRADerivedAttributes DRADeviceBindingConditions DRADeviceCompatibilityGroups
+    DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAFractionalCapacityRange DRAListTypeAttributes
+    DRAOptionalNodeOperations DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
+    DRASchedulerFilterTimeout DRAWorkloadResourceClaims GenericWorkload MatchLabelKeysInPodTopologySpread
+    NodeDeclaredFeatures StorageCapacityScoring TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling
+    VolumeLimitScaling
     """
 )
 #: Supported gate -> the first emulated version in which Mooring supports it.
-_SUPPORTED_SINCE: Final = {"GenericWorkload": "1.37"}
+_SUPPORTED_SINCE: Final = {
+    "DRAWorkloadResourceClaims": "1.37",
+    "GenericWorkload": "1.37",
+    "TopologyAwareWorkloadScheduling": "1.37",
+}
 #: Other gates that change the decisions of kube-scheduler. Only their defaults are supported.
 _DECISIVE: Final = _names(
     """
-    CompositePodGroup CoordinatedLeaderElection DRAConsumableCapacity DRADerivedAttributes DRADeviceBindingConditions
-    DRADeviceCompatibilityGroups DRADeviceTaintRules DRAFractionalCapacityRange DRAListTypeAttributes
-    DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevices
-    DRAResourceClaimDeviceStatus DRAWorkloadResourceClaims GangScheduling
+    CompositePodGroup CoordinatedLeaderElection DRANodeAllocatableResources GangScheduling
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingSchedulerPreemption
-    MatchLabelKeysInPodTopologySpread NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResources
-    TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling WorkloadAwarePreemption
+    NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResources
+    WorkloadAwarePreemption
     """
 )
 #: Gate -> the gates that it needs, as far as they are supported or decisive.
@@ -41,9 +46,23 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "InPlacePodLevelResourcesVerticalScaling": ("NodeDeclaredFeatures",),
     "InPlacePodVerticalScalingInitContainers": ("NodeDeclaredFeatures",),
     "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
+    "DRADeviceCompatibilityGroups": ("DRAPartitionableDevices",),
     "DRADeviceTaintRules": ("DRADeviceTaints",),
+    "DRAFractionalCapacityRange": ("DRAConsumableCapacity",),
+    "DRAOptionalNodeOperations": ("NodeDeclaredFeatures",),
+    "DRAPartitionableDevicesType": ("DRAPartitionableDevices", "DRAResourcePoolStatus"),
+    "DRAWorkloadResourceClaims": ("GenericWorkload",),
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
+    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
     "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus",),
 }
+#: Gates each of which selects the experimental allocator of devices since 1.37.
+EXPERIMENTAL_ALLOCATOR: Final = (
+    "DRADerivedAttributes",
+    "DRADeviceCompatibilityGroups",
+    "DRAListTypeAttributes",
+    "DRAOptionalNodeOperations",
+)
 _GROUPS: Final = frozenset({"AllAlpha", "AllBeta"})
 
 
@@ -108,19 +127,20 @@ def check_gates(
             changes[name] = value
         else:
             notes.append(f"{name}={word} has no effect on a scheduler")
-    _check_needs(wanted, changes, table)
+    _check_needs(wanted, table)
     return changes, notes
 
 
-def _check_needs(wanted: Mapping[str, bool], changes: Mapping[str, bool], table: GateTable) -> None:
+def _check_needs(wanted: Mapping[str, bool], table: GateTable) -> None:
     for name, needed in _NEEDS.items():
         if not wanted.get(name, table.get(name, "off").endswith("on")):
             continue
-        missing = [each for each in needed if changes.get(each) is False]
+        missing = [each for each in needed if not wanted.get(each, table.get(each, "off").endswith("on"))]
         if missing:
             names = " ".join(missing)
             raise GateError(
-                f"{name} is enabled, but depends on features that are disabled: [{names}]; disable {name} too"
+                f"{name} is enabled, but depends on features that are disabled: [{names}]; disable {name} too, or "
+                "enable them"
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mooring.releases.gates import GateTable
+from mooring.releases.gates import EXPERIMENTAL_ALLOCATOR, GateTable
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +34,11 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     #: Extension points of groups of pods that a v1 configuration may name.
     group_points: tuple[str, ...] = ("placementGenerate", "placementScore")
 
+    # Objects
+
+    #: Kind -> the version of its API that the scheduler reads, for kinds whose newest version the release lacks.
+    api_versions: Mapping[str, str] = msgspec.field(default_factory=dict)
+
     # Decisions
 
     #: Whether NodeName restricts the nodes at PreFilter, instead of rejecting all others at Filter.
@@ -47,6 +52,40 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     resized_requests_by_sum: bool = False
     #: Whether a victim stops using up disruption budgets at the first one that it violates.
     stops_at_violated_budget: bool = False
+
+    # Devices
+
+    #: Whether selectors can read attributes that are lists without the gate DRAListTypeAttributes.
+    selectors_read_lists: bool = False
+    #: Whether the function includes of selectors accepts lists of any length.
+    includes_reads_long_lists: bool = False
+    #: Whether DRAListTypeAttributes also changes constraints, so that they compare attributes as sets of values.
+    constraints_read_lists: bool = False
+    #: Whether a DeviceTaintRule without a selector taints all devices, instead of none.
+    bare_taint_rules_select_all: bool = True
+    #: Whether a selector that fails for a device names the device, and advises on missing keys.
+    selector_errors_name_device: bool = False
+    #: Whether the limit on the devices of a claim is checked after each request, instead of once for the claim.
+    device_limit_by_request: bool = False
+    #: Whether a configuration of devices is written once, and without requests if it applies to all of them.
+    writes_device_configs_once: bool = False
+    #: Whether distinctAttribute compares a device with all others, instead of the newest one of each request.
+    distinct_attribute_compares_all: bool = False
+    #: Whether a requested capacity that is negative, or that a range cannot represent, ends the attempt, and whether
+    #: rounded amounts are written in the form of the step.
+    checks_capacity_requests: bool = False
+    #: Whether a request for all devices fails if a device lacks free capacity, instead of leaving that device out.
+    all_devices_need_room: bool = False
+    #: Whether shares without capacity count as use of a device's counters.
+    bare_shares_use_counters: bool = False
+    #: Whether a slice with counters belongs only to the nodes that it selects, instead of all nodes.
+    counter_slices_select_nodes: bool = False
+    #: Whether requests with derived attributes, and slices with compatibility groups, are refused while the gates
+    #: DRADerivedAttributes and DRADeviceCompatibilityGroups are off. Before, the fields were unknown.
+    refuses_alpha_device_fields: bool = False
+
+    #: Whether an allocation with skipNodeOperations needs nodes that declare the feature DRAOptionalNodeOperations.
+    allocations_skip_operations: bool = False
 
     # Messages
 
@@ -80,6 +119,11 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     def __hash__(self) -> int:
         return hash((self.version, tuple(sorted(self.gate_changes.items()))))
+
+    @property
+    def has_experimental_allocator(self) -> bool:
+        """Whether a gate selects the allocator that knows skipNodeOperations; the others ignore the field."""
+        return self.allocations_skip_operations and any(map(self.enabled, EXPERIMENTAL_ALLOCATOR))
 
     def enabled(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""

@@ -90,6 +90,7 @@ GATES: Final = gate_table(
 V1_36: Final = Release(
     version="1.36",
     reference="v1.36.4",
+    api_versions={"DeviceTaintRule": "v1beta2"},
     gates=GATES,
     default_plugins=(
         "SchedulingGates PrioritySort NodeUnschedulable NodeName TaintToleration:3 NodeAffinity:2 NodePorts"

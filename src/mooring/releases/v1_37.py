@@ -13,6 +13,7 @@ V1_37: Final = msgspec.structs.replace(
     V1_36,
     version="1.37",
     reference="v1.37.1",
+    api_versions={},
     gates=changed_table(
         V1_36.gates,
         on="""
@@ -58,7 +59,7 @@ V1_37: Final = msgspec.structs.replace(
         "SchedulingGates PrioritySort NodeName NodeUnschedulable TaintToleration:3 NodeAffinity:2 NodePorts"
         " NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread:2"
         " InterPodAffinity:2 DynamicResources:2 DefaultPreemption NodeResourcesBalancedAllocation:1 ImageLocality:1"
-        " DefaultBinder NodeDeclaredFeatures GangScheduling"
+        " DefaultBinder NodeDeclaredFeatures GangScheduling TopologyPlacementGenerator PodGroupPodsCount:1"
     ),
     plugin_points={
         **V1_36.plugin_points,
@@ -75,6 +76,20 @@ V1_37: Final = msgspec.structs.replace(
     namespace_selector_is_exact=True,
     resized_requests_by_sum=True,
     stops_at_violated_budget=True,
+    selectors_read_lists=True,
+    includes_reads_long_lists=True,
+    constraints_read_lists=True,
+    bare_taint_rules_select_all=False,
+    selector_errors_name_device=True,
+    device_limit_by_request=True,
+    writes_device_configs_once=True,
+    distinct_attribute_compares_all=True,
+    checks_capacity_requests=True,
+    all_devices_need_room=True,
+    bare_shares_use_counters=True,
+    counter_slices_select_nodes=True,
+    refuses_alpha_device_fields=True,
+    allocations_skip_operations=True,
     preemption_reports_success=True,
     reports_no_deallocation=False,
     taints_requeue_like_new_nodes=False,

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mooring.api.pod import Pod
 from mooring.checkpoints import checkpoint
 from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
+from mooring.columns.block_maxima import LOWEST, BlockMaxima
 from mooring.columns.node_info import NodeInfo
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
@@ -29,6 +30,7 @@ from mooring.framework.status import SUCCESS, Status
 from mooring.framework.verdicts import Verdicts
 from mooring.scheduler.answers import (
     BadAnswerError,
+    FilterError,
     PluginFailure,
     as_score,
     as_status,
@@ -39,6 +41,11 @@ from mooring.scheduler.profile import Bound, FilterPlugin, Profile, ScorePlugin
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+#: The weighted scores of all rows by plugin, whose sum is cached. Those of the first are the rest of the sum: None.
+SummedScores = list[tuple[str, Ints | int | None]]
+#: From this many nodes on, the highest total is maintained; for fewer, a search is as fast.
+MANY_NODES = 8192
 #: Up to this many changed rows are evaluated node by node, if the plugin supports it; more are evaluated in columns.
 _FEW = 2
 
@@ -49,12 +56,16 @@ class TemplateAnswers(CachedAnswers):
     __slots__ = (
         "_filter_changes",
         "_filters_singly",
+        "_maxima",
+        "_maxima_changes",
         "_node_filters",
         "_node_ok",
         "_ok",
         "_pod_filters",
         "_raw_by_node",
         "_raw_by_pods",
+        "_rows",
+        "_rows_version",
         "_score_changes",
         "_skip",
         "_skip_score",
@@ -62,6 +73,7 @@ class TemplateAnswers(CachedAnswers):
         "_summed_singly",
         "_table",
         "_total",
+        "_unchanged",
         "raw",
         "templates",
     )
@@ -88,6 +100,13 @@ class TemplateAnswers(CachedAnswers):
         self.raw: dict[str, AnswerColumn] = {}
         #: The weighted sum of the other declared scorers.
         self._total = AnswerColumn()
+        #: The rows that pass all declared filters (None: all), and the version of ``_ok`` that they are from.
+        self._rows: Rows | None = None
+        self._rows_version = -1
+        #: The totals of these rows, and how often they were requested since all filters or scorers ran.
+        self._maxima: BlockMaxima | None = None
+        self._maxima_changes = table.cursor()
+        self._unchanged = 0
         #: How many templates use these answers.
         self.templates = 0
 
@@ -97,6 +116,7 @@ class TemplateAnswers(CachedAnswers):
         for column in (self._node_ok, self._ok, self._total):
             column.replace(0)
         self.raw = {}
+        self._rows = self._maxima = None
         self._filter_changes.reset()
         self._score_changes.reset()
 
@@ -107,6 +127,15 @@ class TemplateAnswers(CachedAnswers):
         self._refresh_filters(profile, state, pod)
         ok = self._ok.values
         return None if ok is True else ok
+
+    def passing_rows(self, ok: Mask) -> Rows | None:
+        """Return the rows of a mask (None: all). If it is the one that ``passing`` returned, they are cached."""
+        if ok is not self._ok.values:
+            return None if ok.all() else ok.nonzero()[0]
+        if self._rows_version != self._ok.version:
+            self._rows = None if ok.all() else ok.nonzero()[0]
+            self._rows_version = self._ok.version
+        return self._rows
 
     def _refresh_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         size = len(self._table.nodes)
@@ -138,6 +167,7 @@ class TemplateAnswers(CachedAnswers):
         self._node_ok.replace(node_ok)
         self._ok.replace(ok, shared=ok is node_ok)
         self._filter_changes.advance()
+        self._unchanged = 0
 
     @staticmethod
     def _passed(
@@ -190,26 +220,50 @@ class TemplateAnswers(CachedAnswers):
         total: Ints = self._total.values
         return total
 
-    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        """Update the scores of changed rows."""
+    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> SummedScores | None:
+        """Update the scores of changed rows. If all scorers run for all rows, return the parts of ``total``."""
         size = len(self._table.nodes)
         changed = self._score_changes.changed(size >> 2)
         if changed is None or self._skip_score != state.skip_score & profile.declared:
-            self._run_all_scorers(profile, state, pod)
-            return
+            return self._run_all_scorers(profile, state, pod)
         if not changed:
-            return
+            return None
         node_changed = self._score_changes.nodes_changed(size >> 2)
         if node_changed is None:
-            self._run_all_scorers(profile, state, pod)
-            return
+            return self._run_all_scorers(profile, state, pod)
         self._rerun_raw(self._raw_by_pods, state, pod, changed)
         if node_changed:
             self._rerun_raw(self._raw_by_node, state, pod, node_changed)
         self._total.patch(changed, self._summed_scores(state, pod, changed), size)
         self._score_changes.advance()
+        return None
 
-    def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+    def highest(self, rows: Rows | None) -> BlockMaxima | None:
+        """Return ``total`` of the feasible rows, with LOWEST for the others; None if it is not maintained.
+
+        It is maintained if all feasible rows are those that pass the declared filters, and the cluster is large.
+        """
+        size, ok = len(self._table.nodes), self._ok.values
+        if size < MANY_NODES or not self._filter_changes.current:
+            return None
+        if rows is not (None if ok is True else self._rows):
+            return None
+        if ok is not True and self._rows_version != self._ok.version:
+            return None
+        self._unchanged += 1
+        if self._unchanged == 1:
+            return None  # many templates have only one pod
+        changed = None if self._unchanged == 2 else self._maxima_changes.changed(size >> 4)
+        total, maxima = self.total, self._maxima
+        if changed is None or maxima is None:
+            maxima = self._maxima = BlockMaxima(total if ok is True else np.where(ok, total, LOWEST))
+        else:
+            for row in changed:
+                maxima.set(row, total.item(row) if ok is True or ok.item(row) else LOWEST)
+        self._maxima_changes.advance()
+        return maxima
+
+    def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> SummedScores:
         skip = profile.declared & state.skip_score
         summed, raw_by_node, raw_by_pods, singly = profile.declared_scorers(skip)
         nodes = Nodes(self._table)
@@ -218,21 +272,26 @@ class TemplateAnswers(CachedAnswers):
             for plugin in (*raw_by_node, *raw_by_pods)
         }
         total: Ints | None = None
+        parts: SummedScores = []
         for plugin in summed:
             scores = call_score(plugin, state, pod, nodes)
-            if isinstance(scores, int):
-                scores = np.full(len(nodes), scores, dtype=np.int64)
             if plugin.weight != 1:
                 scores = scores * plugin.weight
             if total is None:
+                if isinstance(scores, int):
+                    scores = np.full(len(nodes), scores, dtype=np.int64)
                 total = scores if plugin.trusted and scores.flags.owndata else scores.copy()
+                parts.append((plugin.name, None))
             else:
                 total += scores
+                parts.append((plugin.name, scores))
         # Only now, because a plugin may have raised.
         self._skip_score, self._summed, self._summed_singly = skip, summed, singly
         self.raw, self._raw_by_node, self._raw_by_pods = raw, raw_by_node, raw_by_pods
         self._total.replace(total if total is not None else np.zeros(len(nodes), dtype=np.int64))
         self._score_changes.advance()
+        self._unchanged = 0
+        return parts
 
     def _rerun_raw(self, plugins: Sequence[ScorePlugin], state: CycleState, pod: Pod, rows: list[int]) -> None:
         if not plugins:
@@ -344,11 +403,11 @@ def _filter_each(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeIn
 
 
 def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
-    """Raise PluginFailure if the verdict on any node is an Error."""
+    """Raise FilterError if the verdict on any node is an Error."""
     for code in np.unique(verdicts.codes[verdicts.codes != 0]).tolist():
         status = verdicts.status(code)
         if not status.is_rejected:
-            raise PluginFailure(filter_error(plugin.name, status))
+            raise FilterError(filter_error(plugin.name, status))
 
 
 def _with_error_text(plugin: FilterPlugin, verdicts: Verdicts) -> Verdicts:

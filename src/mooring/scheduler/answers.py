@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mooring.columns.table import NodeTable
 from mooring.framework.events import Hint
+from mooring.framework.placements import Placements
 from mooring.framework.plugin_errors import failure_text
 from mooring.framework.preemption.candidate import AskExtenders
 from mooring.framework.status import SUCCESS, Code, PermitWait, PostFilterResult, PreFilterResult, Status
@@ -106,6 +108,34 @@ def check_columns(answer: object, count: int) -> None:
         )
 
 
+def placements_answer(answer: object, table: NodeTable) -> Placements | Status:
+    """Convert an answer of PlacementGenerate: placements that are valid, or why there are none."""
+    if not isinstance(answer, Placements):
+        if answer is not None and not isinstance(answer, (str, Status)):
+            text = f"generate_placements returned {type(answer).__name__}; return Placements, None or a reason"
+            raise BadAnswerError(text)
+        status = as_status(answer)
+        return Placements.whole(table) if status.is_success else status
+    rows, starts = answer.rows, answer.starts
+    sizes = np.diff(np.append(starts, len(rows)))
+    if len(starts) != len(answer.names) or (len(starts) and (starts[0] != 0 or sizes.min() < 1)):
+        raise BadAnswerError("generate_placements returned placements without nodes, or not one start for each name")
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(table)):
+        raise BadAnswerError("generate_placements returned rows that are not in the node table")
+    if answer.disjoint and len(np.unique(rows)) != len(rows):
+        raise BadAnswerError("generate_placements returned placements that share nodes; set disjoint=False")
+    return answer
+
+
+def feasible_answer(answer: object) -> Status:
+    """Convert an answer of PlacementFeasible: success, Wait or Unschedulable."""
+    status = as_status(answer)
+    if status.is_success or status.code in (Code.WAIT, Code.UNSCHEDULABLE, Code.ERROR):
+        return status
+    text = "return None, Status.wait(reason) or Status.unschedulable(reason)"
+    raise BadAnswerError(f"placement_feasible returned {status.code.title}; {text}")
+
+
 def hint_result(answer: object) -> str:
     """Return the name of a hint's answer in metrics."""
     if answer is Hint.SKIP:
@@ -121,6 +151,10 @@ class PluginFailure(Exception):
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
         self.status = status
+
+
+class FilterError(PluginFailure):
+    """A filter returned an Error for a node, which an earlier filter may reject."""
 
 
 def failure(where: str, plugin: str, error: BaseException) -> PluginFailure:
@@ -198,14 +232,15 @@ def _scores(answer: object, args: tuple[Any, ...]) -> str | None:
 
 
 def _ranged_scores(answer: object, args: tuple[Any, ...]) -> str | None:
-    return _in_range(checked_scores(answer, len(args[2])))
+    return scores_in_range(checked_scores(answer, len(args[2])))
 
 
 def _normalized(answer: object, args: tuple[Any, ...]) -> str | None:
-    return _in_range(checked_scores(answer, len(args[2]), "normalize_scores"))
+    return scores_in_range(checked_scores(answer, len(args[2]), "normalize_scores"))
 
 
-def _in_range(scores: Ints | int) -> str | None:
+def scores_in_range(scores: Ints | int) -> str | None:
+    """Return the error of scores that are not in the range of scores, or None."""
     low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
     wrong = low if low < 0 else high if high > _MAX_SCORE else None
     return None if wrong is None else _invalid(wrong)
@@ -213,6 +248,19 @@ def _in_range(scores: Ints | int) -> str | None:
 
 def _invalid(score: int) -> str:
     return f"invalid score {score}; return 0 to {_MAX_SCORE}"
+
+
+def _placements(answer: object, args: tuple[Any, ...]) -> str | None:
+    found = placements_answer(answer, args[2].table)
+    return _error(found) if isinstance(found, Status) else None
+
+
+def _feasible(answer: object, _args: tuple[Any, ...]) -> str | None:
+    return _error(feasible_answer(answer))
+
+
+def _placement_scores(answer: object, args: tuple[Any, ...]) -> str | None:
+    return scores_in_range(checked_scores(answer, len(args[0].placements), "score_placements"))
 
 
 def _hint(answer: object, _args: tuple[Any, ...]) -> str | None:
@@ -233,6 +281,9 @@ _CHECKS: dict[str, Check] = {
     "score_allocation": _score,
     "score_nodes": _scores,
     "normalize_scores": _normalized,
+    "generate_placements": _placements,
+    "placement_feasible": _feasible,
+    "score_placements": _placement_scores,
 }
 _RANGED: dict[str, Check] = {
     "score": _ranged_score,

@@ -25,7 +25,7 @@ from mooring.scheduler.extenders import Reply, Request, Steps
 Outcome = TypeVar("Outcome")
 
 #: How long an attempt runs before other tasks of the event loop get their turn.
-_SLICE_SECONDS = 0.01
+SLICE_SECONDS = 0.01
 #: A pod with at least this many terms, constraints and other entries is large.
 _LARGE = 1000
 #: The CPU time of an attempt for a large pod and for other pods.
@@ -41,7 +41,7 @@ class AttemptBudget:
     def __init__(
         self,
         *,
-        slice_seconds: float = _SLICE_SECONDS,
+        slice_seconds: float = SLICE_SECONDS,
         large_pod_seconds: float = _LARGE_POD_SECONDS,
         pod_seconds: float = _POD_SECONDS,
     ) -> None:

@@ -7,13 +7,15 @@ from typing import Final
 import msgspec
 
 from mooring.api.pod import Pod
+from mooring.api.scheduling import NativePodGroup
+from mooring.columns.node_share import NodeShare, group_of
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.state import CycleState
 from mooring.framework.status import NO_NOMINATION, Code, PostFilterResult, Status
 from mooring.observe.decision_records import Decision
 from mooring.scheduler.extenders import Request, Steps
 from mooring.scheduler.plugin_runner import PluginRunner
-from mooring.scheduler.queue import QueuedPod
+from mooring.scheduler.queue import GroupAttempt, QueuedPod
 from mooring.unexpected_errors import error_text
 
 NO_NODES: Final = "no nodes available to schedule pods"
@@ -44,6 +46,26 @@ class ScheduleFailure(msgspec.Struct, frozen=True):
     pending: frozenset[str] = frozenset()
     #: The backoff in seconds; None for the one that follows from the number of failures.
     backoff: float | None = None
+    #: The attempt of the pod's PodGroup, if it was tried with that.
+    group: GroupAttempt | None = None
+    #: Whether another member places the pod on the nominated node (active-active).
+    handover: bool = False
+
+
+def handed_over(pod: Pod, result: ScheduleResult, share: NodeShare) -> ScheduleFailure:
+    """Return the outcome of an attempt whose node is not usable: its owner places the pod there if it can."""
+    owner, node = share.owner(result.node_name), result.node_name
+    if owner == share.me:
+        share.delayed.add(pod.key)
+        text = f"node {node} belonged to a member of the active-active group that has left; its last binds are awaited"
+        return ScheduleFailure(text, Status.unschedulable(text), result.state, handover=True)
+    if group_of(pod):
+        text = f"only nodes of other members of the active-active group have room, such as {node} of {owner}"
+        return ScheduleFailure(text, Status.unschedulable(text), result.state, result=NO_NOMINATION)
+    share.handovers += 1
+    text = f"handed over to {owner}, which owns node {node}"
+    nominated = PostFilterResult(nominated_node=node)
+    return ScheduleFailure(text, Status.unschedulable(text), result.state, result=nominated, handover=True)
 
 
 def early_failure(pod: Pod, state: CycleState, *, in_group: bool = False) -> ScheduleFailure:
@@ -87,6 +109,8 @@ class FailedAttempt(msgspec.Struct, frozen=True):
     victims: tuple[str, ...] = ()
     #: The nomination to publish: None keeps it, "" clears it.
     nominated_node: str | None = None
+    #: The group for which the pods are evicted; None if it is the pod alone.
+    group: NativePodGroup | None = None
 
     @property
     def reason(self) -> str:

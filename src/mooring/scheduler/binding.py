@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from mooring.api.pod import Pod
 from mooring.framework.plugin_errors import contain
 from mooring.framework.state import CycleState
-from mooring.framework.status import SUCCESS, Code, PermitWait, Status
+from mooring.framework.status import SKIP, SUCCESS, Code, PermitWait, Status
 from mooring.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
 from mooring.scheduler.answers import as_status, failure, permit_answer
 from mooring.scheduler.profile import Bound, Profile
@@ -49,6 +49,8 @@ def unreserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> 
 
 def permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
     """Run the Permit plugins. If one returns Wait, the pod becomes a waiting pod."""
+    if not profile.permit:
+        return SUCCESS
     waits: dict[str, tuple[float, float]] = {}
     allowed: dict[str, float] = {}
     now = profile.handle.clock()
@@ -93,20 +95,16 @@ def pre_flight(
     started = perf_counter()
     status, pre_binders = _pre_flight(profile, state, pod, node_name)
     # As in kube-scheduler, the metric is Skip if all plugins skip.
-    observe(points, "PreBindPreFlight", status if pre_binders or not status.is_success else Status(Code.SKIP), started)
+    observe(points, "PreBindPreFlight", status if pre_binders or not status.is_success else SKIP, started)
     return status, pre_binders
 
 
 def _pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, tuple[Bound, ...]]:
     pre_binders = []
-    for bound in profile.pre_bind:
-        pre_flight = profile.extension(bound.plugin, "pre_bind_pre_flight")
-        if pre_flight is None:
-            pre_binders.append(bound)
-            continue
-        status = _call(
-            Bound(bound.name, bound.plugin, pre_flight), "PreBindPreFlight", state, pod, node_name, skip=True
-        )
+    for bound, pre_flight in profile.pre_flights:
+        status = SUCCESS
+        if pre_flight is not None:
+            status = _call(pre_flight, "PreBindPreFlight", state, pod, node_name, skip=True)
         if status.is_success:
             pre_binders.append(bound)
         elif status.code is not Code.SKIP:
@@ -188,28 +186,27 @@ def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str,
     except BaseException as error:
         contain(error)
         return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
-    return _checked(answer, bound, point, skip=skip)
+    return SUCCESS if answer is None else _checked(answer, bound, point, skip=skip)
 
 
 async def _call_async(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:
     try:
         answer = bound.call(state, pod, node_name)
-        if inspect.isawaitable(answer):
+        if answer is not None and inspect.isawaitable(answer):
             answer = await answer
     except BaseException as error:
         contain(error)
         return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
-    return _checked(answer, bound, point, skip=point == "Bind")
+    return SUCCESS if answer is None else _checked(answer, bound, point, skip=point == "Bind")
 
 
 def _checked(answer: Any, bound: Bound, point: str, *, skip: bool = False) -> Status:
-    where = f'running {point} plugin "{bound.name}"'
     try:
         status = as_status(answer)
     except TypeError as error:
-        return failure(where, bound.name, error).status
+        return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
     if status.is_success or (skip and status.code is Code.SKIP):
         return status
     if status.is_rejected and point in ("Reserve", "Permit"):
         return status.by(bound.name)
-    return Status.error(f"{where}: {status.message}").by(bound.name)
+    return Status.error(f'running {point} plugin "{bound.name}": {status.message}').by(bound.name)

@@ -1,23 +1,27 @@
 """Dry run of a plugin: scheduling attempts on a small example cluster that find the plugin's faults.
 
-The plugin is called as in real attempts whose binding then fails: PreEnqueue, PreFilter to Permit, and Unreserve. A
-rejection or a Skip has its usual effect. PostFilter and the binding cycle do not run, because they may have effects
-outside the scheduler.
+The plugin is called as in real attempts whose binding then fails: PreEnqueue, PreFilter to Permit, and Unreserve; then
+for a group of pods. A rejection or a Skip has its usual effect. PostFilter and the binding cycle do not run, because
+they may have effects outside the scheduler.
 """
 
 from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from mooring.api.codec import decode_object
-from mooring.api.meta import KubeObject
+from mooring.api.meta import KubeObject, ObjectMeta
 from mooring.api.pod import Pod
+from mooring.api.scheduling import NativePodGroup
+from mooring.columns.nodes import Nodes
 from mooring.config import ConfigError, SchedulerConfiguration, load_config
+from mooring.framework.placements import PlacementProgress, Placements, ProposedPlacements
 from mooring.framework.plugin import Plugin
 from mooring.framework.plugin_args import ArgsError, decode_args
 from mooring.framework.plugin_errors import PluginSaysError, contain, describe
@@ -64,8 +68,10 @@ def dry_run(cls: type[Plugin], args: Any = None) -> DryRun:
         return DryRun((plugin_fault(cls.name, cls, "setup", text, cause),), not_called=_points(cls))
     except ConfigError as error:
         return DryRun((Fault("", 0, f"{cls.name}: {error.errors[0].describe()}"),), not_called=_points(cls))
-    for pod in _pods():
+    pods = list(_pods())
+    for pod in pods:
         run.check(pod)
+    run.check_group(pods)
     run.close()
     return run.result()
 
@@ -130,6 +136,31 @@ class _DryRun(ScheduleOne):
                 return
         self._call("", functools.partial(self._attempt, pod))
 
+    def check_group(self, pods: Sequence[Pod]) -> None:
+        """Call the plugin for a group of pods, if it defines methods for groups."""
+        table, plugin = self.cache.table, self._profile.plugins[self._cls.name]
+        extension = functools.partial(self._profile.extension, plugin)
+        group = NativePodGroup(metadata=ObjectMeta(name="group", namespace="default", uid="uid-group"))
+        placements: object = None
+        if (generate := extension("generate_placements")) is not None:
+            placements = self._guarded(functools.partial(generate, group, (), Nodes(table)))
+        if (feasible := extension("placement_feasible")) is not None:
+            self._guarded(functools.partial(feasible, group, PlacementProgress(0, len(pods))))
+        if (score := extension("score_placements")) is not None:
+            if not isinstance(placements, Placements) or not len(placements):
+                placements = Placements.by_label(Nodes(table), "topology.kubernetes.io/zone")
+            counts = {table.template(pods[0]): np.full(len(placements), len(pods), dtype=np.int64)}
+            self._guarded(functools.partial(score, ProposedPlacements(group, (), placements, counts)))
+
+    @staticmethod
+    def _guarded(call: Callable[[], object], failed: object = None) -> object:
+        """Call a guarded method; return ``failed`` if it raises."""
+        try:
+            return call()
+        except BaseException as error:
+            contain(error)  # the recorder has recorded it
+            return failed
+
     def result(self) -> DryRun:
         """Return the result."""
         recorder, points = self._recorder, _points(self._cls)
@@ -147,11 +178,8 @@ class _DryRun(ScheduleOne):
         self._profile.close()
 
     def _passes(self, pre_enqueue: Callable[..., Any], pod: Pod) -> bool:
-        try:
-            return as_status(pre_enqueue(pod)).is_success
-        except BaseException as error:
-            contain(error)  # the recorder has recorded it
-            return False
+        failed = Status.unresolvable()
+        return as_status(self._guarded(functools.partial(pre_enqueue, pod), failed)).is_success
 
     def _attempt(self, pod: Pod) -> None:
         """Run one attempt, and roll it back."""

@@ -55,7 +55,7 @@ class Engine(ScheduleOne):
         options: Mapping[str, PluginOptions] | None = None,
         warn: Log | None = None,
         guards: Guards | None = None,
-        expect: Callable[[Pod, str], Awaitable[None]] | None = None,
+        expect: Callable[[Pod, str], Callable[[], Awaitable[None]]] | None = None,
         evicts_later: bool = False,
         budget: AttemptBudget | None = None,
     ) -> None:
@@ -63,8 +63,9 @@ class Engine(ScheduleOne):
 
         ``options`` configures the guards of users' plugins, and ``warn`` is called when a plugin fails, is slow or is
         disabled; ``guards`` replaces the guards that are built from these.
-        ``expect`` is called with the node of a pod whose binding takes a while. With ``evicts_later``, the victims of
-        an attempt count as being evicted, and the preemptor is gated until its uid is removed from ``preempting``.
+        ``expect`` is called with the node of a pod whose binding may take a while, and its result before the pod is
+        bound, or when its binding fails. With ``evicts_later``, the victims of an attempt count as being evicted, and
+        the preemptor is gated until its uid is removed from ``preempting``.
         With ``budget``, attempts that take long pause (``PendingAttempt``), and are stopped when they exceed it.
         """
         self._clock = clock
@@ -130,6 +131,10 @@ class Engine(ScheduleOne):
             self.lock.defer(self._handlers.remove, item)
         else:
             self._handlers.remove(item)
+
+    def share_changed(self) -> None:
+        """Follow a change of the share of nodes and pods (active-active); deferred while the lock is held."""
+        self.lock.defer(self._handlers.share_changed)
 
     def eviction_failed(self, victim: Pod) -> None:
         """Stop counting a pod as being evicted, and retry the pods that are nominated to its node."""

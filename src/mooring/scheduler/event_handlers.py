@@ -97,6 +97,9 @@ class EventHandlers:
             self._remove_pod(pod)
         elif pod.node_name:
             known = self.cache.table.pods.get(pod.uid)
+            if known is None and self.cache.objects.lister(Pod).get(pod.name, pod.namespace) is None:
+                self._add_placed(pod)
+                return
             old = known.pod if known is not None else None
             was_assumed = pod.uid in self.cache.assumed
             waited = self._unscheduled(pod) is not None
@@ -111,16 +114,49 @@ class EventHandlers:
             else:
                 self.queue.assigned_pod_updated(old, pod)
         elif pod.scheduler_name in self.profiles.runners:
-            self._put_unscheduled(pod)
+            if self._takes(pod):
+                self._put_unscheduled(pod)
+            else:
+                self._put_foreign(pod)
         else:
             self.cache.objects.put(pod)  # another scheduler's pod, but plugins may count it
+
+    def _add_placed(self, pod: Pod) -> None:
+        """Handle a pod that is new and has a node, as most pods at start-up: nothing else refers to it yet."""
+        self.cache.objects.put(pod)
+        self.cache.table.add_pod(pod)
+        if self.observer is not None:
+            self.observer.scheduled_pod_added(pod, waited=False)
+        self.queue.assigned_pod_added(pod)
 
     def _unscheduled(self, pod: Pod) -> Pod | None:
         """Return the cached version of a pod if it has no node and an active profile."""
         old = self.cache.objects.lister(Pod).get(pod.name, pod.namespace)
         if old is None or old.uid != pod.uid or old.node_name or old.scheduler_name not in self.profiles.runners:
             return None
-        return old
+        return old if self._takes(old) else None
+
+    def _takes(self, pod: Pod) -> bool:
+        """Return whether this scheduler decides about a pod of its profiles."""
+        share = self.cache.table.share
+        return share is None or share.takes(pod)
+
+    def _put_foreign(self, pod: Pod) -> None:
+        """Handle a pod that another member decides about. Its nomination counts, as that of a pod in the queue."""
+        if pod.uid not in self.cache.assumed and self.queue.find(pod.key) is not None:
+            self._abandon(pod)
+        self.cache.nominator.remove(pod.uid)
+        self.cache.put(pod)
+
+    def share_changed(self) -> None:
+        """Take over the unscheduled pods that this scheduler decides about now, and give up the others."""
+        for pod in list(self.cache.objects.lister(Pod).list()):
+            if pod.node_name or pod.scheduler_name not in self.profiles.runners or pod.uid in self.cache.table.pods:
+                continue
+            if not self._takes(pod):
+                self._put_foreign(pod)
+            elif self.queue.find(pod.key) is None:
+                self._add_unscheduled(pod)
 
     def _put_unscheduled(self, pod: Pod) -> None:
         old = self._unscheduled(pod)

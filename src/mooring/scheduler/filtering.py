@@ -21,7 +21,7 @@ from mooring.framework.plugin_errors import contain
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Status
 from mooring.scheduler.answer_cache import TemplateAnswerCache, call_filter, call_single_filter
-from mooring.scheduler.answers import PluginFailure, as_status, failure
+from mooring.scheduler.answers import FilterError, PluginFailure, as_status, failure
 from mooring.scheduler.profile import FilterPlugin, Profile
 from mooring.scheduler.sampling import Sampler
 
@@ -48,14 +48,38 @@ class Filtering:
 
         ``among`` limits the search to the rows that PreFilter left; ``wanted`` ends it when that many are found.
         """
-        ok = self._column_mask(state, pod, template, among)
+        try:
+            ok = self._column_mask(state, pod, template, among)
+        except FilterError:
+            ok = self._mask_in_order(state, pod, among)
         if self.nominator:
             ok = self._without_crowded(state, pod, self._as_mask(ok))
+        if self.table.share is not None:  # nodes of other members only if no own node is feasible
+            own = self._as_mask(ok) & self.table.share.mask(self.table)
+            found = self._find(state, pod, template, own, among, wanted)
+            if found[0] is None or len(found[0]):
+                return found
+        return self._find(state, pod, template, ok, among, wanted)
+
+    def _find(
+        self,
+        state: CycleState,
+        pod: Pod,
+        template: PodTemplate,
+        ok: Mask | None,
+        among: Rows | None,
+        wanted: int | None,
+    ) -> tuple[Rows | None, int]:
+        """Return the feasible rows among those that pass the filters on columns, and how many nodes were examined."""
         singles = [f for f in self._singles if f.name not in state.skip_filter] if self._singles else []
         if wanted is None and not singles:
-            rows = None if ok is None or ok.all() else ok.nonzero()[0]
+            rows = None if ok is None else self._answers.of(template).passing_rows(ok)
             return rows, len(self.table.nodes)
         return self._search(state, pod, self._as_mask(ok), singles, among, wanted)
+
+    def declared(self, state: CycleState, pod: Pod, template: PodTemplate) -> Mask | None:
+        """Return which rows pass the declared filters (None: all). Do not modify it: it is cached."""
+        return self._answers.of(template).passing(self.profile, state, pod)
 
     def _as_mask(self, ok: Mask | None) -> Mask:
         return np.ones(len(self.table), dtype=np.bool_) if ok is None else ok
@@ -74,6 +98,22 @@ class Filtering:
             if verdicts is not None:
                 passed = verdicts.codes == 0
                 ok = passed if ok is None else ok & passed
+        return ok
+
+    def _mask_in_order(self, state: CycleState, pod: Pod, among: Rows | None) -> Mask:
+        """Return which rows pass all filters, run in their configured order on the nodes that are left.
+
+        The Error of a filter counts only for nodes that all filters before it pass. Raises PluginFailure for it.
+        """
+        rows = np.arange(len(self.table)) if among is None else among
+        for plugin in self.profile.filters:
+            if plugin.name in state.skip_filter or not len(rows):
+                continue
+            verdicts = call_filter(plugin, state, pod, Nodes(self.table, rows))
+            if verdicts is not None:
+                rows = rows[verdicts.codes == 0]
+        ok = np.zeros(len(self.table), dtype=np.bool_)
+        ok[rows] = True
         return ok
 
     def _without_crowded(self, state: CycleState, pod: Pod, ok: Mask) -> Mask:

@@ -26,6 +26,7 @@ from mooring.observe.decision_records import (
     Preemption,
     Verdict,
 )
+from mooring.observe.group_metrics import GroupMetrics
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
 from mooring.observe.tracing import AttemptSpan, AttemptTracer, TracedPoints
@@ -63,6 +64,11 @@ class Observer:
         self._cache: Cache
         self._profiles: dict[str, ProfileMetrics] = {}
         self._lap = 0.0
+
+    @property
+    def groups(self) -> GroupMetrics | None:
+        """The metrics of groups of pods."""
+        return self.metrics.groups if self.metrics is not None else None
 
     @property
     def plugin_times(self) -> PluginTimes | None:
@@ -145,6 +151,10 @@ class Observer:
         now = perf_counter()
         self._trace.begin(now)
         return now
+
+    def searched(self) -> None:
+        """Record that the node of the attempt was found before, together with those of the other pods of a group."""
+        self._trace.pre_filtered = self._trace.filtered = perf_counter()
 
     def placed(self, queued: QueuedPod, runner: PluginRunner, result: ScheduleResult) -> Decision | None:
         """Record the chosen node."""
@@ -257,7 +267,7 @@ class Observer:
             if in_cycle:
                 self.metrics.algorithm.observe(now - started)
                 self._failed_points(self._profiles[profile], failure, now)
-            if failure.result.victims:
+            if failure.result.victims and queued.pod.spec.scheduling_group is None:
                 self.metrics.victims.observe(len(failure.result.victims))
         if self.records is None:
             return

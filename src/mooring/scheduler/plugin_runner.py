@@ -170,6 +170,11 @@ class PluginRunner:
         wanted = nodes_to_find(total, percentage)
         return None if wanted >= total and not self.profile.per_node else wanted
 
+    @property
+    def examines_all(self) -> bool:
+        """Whether attempts examine and score all nodes."""
+        return bool(self.profile.scorers) and not self._percentage and not self.profile.per_node
+
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         """Run the Filter plugins on one node, nominated pods included. Raises PluginFailure."""
         return self.filtering.verdict(state, pod, node)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Protocol
 
 from mooring.api.meta import format_time
 from mooring.api.pod import Pod
@@ -22,8 +24,11 @@ from mooring.scheduler.queue import Place, QueuedPod
 from mooring.scheduler.suggestions import suggest, suggest_with_pauses
 
 
-def explain(engine: Engine, key: str) -> Explanation | None:
-    """Explain the state of a pod (namespace/name); None if the pod is unknown."""
+def explain(engine: Engine, key: str, *, searched: Sequence[SuggestionView] | None = None) -> Explanation | None:
+    """Explain the state of a pod (namespace/name); None if the pod is unknown.
+
+    ``searched`` contains the suggestions for a pending pod. Without it they are searched for, which takes a while.
+    """
     records = engine.observer.records if engine.observer is not None else None
     decision = records.get(key) if records is not None else None
     found = engine.queue.find(key)
@@ -41,6 +46,8 @@ def explain(engine: Engine, key: str) -> Explanation | None:
         suggestions: list[SuggestionView] = []
         if decision is not None and decision.suggestions is not None:
             suggestions = list(decision.suggestions)
+        elif searched is not None:
+            suggestions = list(searched)
         elif place is not Place.IN_FLIGHT:
             suggestions = [each.view for each in suggest(engine, queued.pod)]
         return Explanation(pod=key, state=state, decision=shown, waiting=waits, suggestions=suggestions)
@@ -59,20 +66,50 @@ def explain(engine: Engine, key: str) -> Explanation | None:
     )
 
 
-async def explain_with_pauses(engine: Engine, key: str) -> Explanation | None:
+async def explain_with_pauses(engine: Engine, key: str, gangs: Gangs | None = None) -> Explanation | None:
     """Return the same as ``explain``. The search for suggestions pauses, and its result is kept until the next attempt.
 
-    Without records, the suggestions are searched for without pauses.
+    ``gangs`` explains pods of batch sessions.
     """
     records = engine.observer.records if engine.observer is not None else None
     decision = records.get(key) if records is not None else None
+    if gangs is not None and decision is not None and decision.waits:
+        pod = _of_session(engine, key)
+        if pod is not None and pod.uid == decision.uid:
+            return Explanation(
+                pod=key,
+                state="pending",
+                decision=view(decision),
+                gang=gangs.group_of(pod),
+                suggestions=await gangs.suggest(pod),
+            )
     found = engine.queue.find(key)
-    waits = found is not None and found[0] is not Place.IN_FLIGHT
-    if found is not None and waits and decision is not None and decision.suggestions is None:
-        views = tuple(each.view for each in await suggest_with_pauses(engine, found[1].pod))
-        if found[1].uid == decision.uid and not engine.lock.held:
-            decision.suggestions = views
-    return explain(engine, key)
+    views: tuple[SuggestionView, ...] = ()
+    if found is not None and found[0] is not Place.IN_FLIGHT:
+        known = decision is not None and decision.uid == found[1].uid
+        if not known or decision is None or decision.suggestions is None:
+            views = tuple(each.view for each in await suggest_with_pauses(engine, found[1].pod))
+            if known and decision is not None and not engine.lock.held:
+                decision.suggestions = views
+    return explain(engine, key, searched=views)
+
+
+class Gangs(Protocol):
+    """The batch sessions of a scheduler, for explanations."""
+
+    def group_of(self, pod: Pod) -> str:
+        """Return namespace/name of the PodGroup of a pod."""
+
+    async def suggest(self, pod: Pod) -> list[SuggestionView]:
+        """Return changes that would let the gang of a pending pod start."""
+
+
+def _of_session(engine: Engine, key: str) -> Pod | None:
+    """Return a pending pod that batch sessions schedule."""
+    namespace, _, name = key.partition("/")
+    pod = engine.cache.objects.lister(Pod).get(name, namespace)
+    waits = pod is not None and not pod.node_name and pod.uid not in engine.cache.table.pods
+    return pod if waits and pod is not None and pod.scheduler_name not in engine.profiles.runners else None
 
 
 def _in_flight(engine: Engine, pod: Pod, shown: DecisionView | None) -> Explanation:
@@ -87,9 +124,13 @@ def _in_flight(engine: Engine, pod: Pod, shown: DecisionView | None) -> Explanat
 def _placed(engine: Engine, key: str, uid: str) -> Pod | None:
     """Return the pod with a name that is on a node, or assumed there; ``uid`` is a guess that avoids a search."""
     pods = engine.cache.table.pods
-    known = pods.get(uid)
+    namespace, _, name = key.partition("/")
+    cached = engine.cache.objects.lister(Pod).get(name, namespace)
+    known = pods.get(uid) or (pods.get(cached.uid) if cached is not None else None)
     if known is not None and known.pod.key == key:
         return known.pod
+    if cached is not None:
+        return None  # it is pending
     return next((info.pod for info in pods.values() if info.pod.key == key), None)
 
 

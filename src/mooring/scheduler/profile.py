@@ -131,8 +131,14 @@ class Profile:
         self.unreserve = tuple(reversed(self._bound("reserve", "unreserve")))
         self.permit = self._bound("permit", "permit")
         self.pre_bind = self._bound("preBind", "pre_bind")
+        #: The PreBind plugins, each with its PreBindPreFlight method, if it has one.
+        self.pre_flights = tuple((bound, self._pre_flight(bound)) for bound in self.pre_bind)
         self.bind = self._bound("bind", "bind")
         self.post_bind = self._bound("postBind", "post_bind")
+        #: The plugin that generates placements for groups, and those that score them, with their weights.
+        self.placement_generator = next((each for each, _ in self._placement("Generate", "generate_placements")), None)
+        self.placement_scorers = tuple(self._placement("Score", "score_placements"))
+        self.placement_feasible = self._bound("permit", "placement_feasible")
         #: Plugins that declare what their verdicts or scores depend on.
         declared = [f.name for f in self.filters if f.depends] + [s.name for s in self.scorers if s.depends]
         self.declared = frozenset(declared)
@@ -209,6 +215,14 @@ class Profile:
                 found.append(Bound(plugin.name, plugin, self._watched(guarded, plugin, method)))
         return tuple(found)
 
+    def _placement(self, point: str, method: str) -> list[tuple[Bound, int]]:
+        """Return the plugins at a point of placements, with their weights."""
+        found = []
+        for plugin, weight in self._weighted(f"placement{point}"):
+            guarded = self._guarded(getattr(plugin, method), plugin, method)
+            found.append((Bound(plugin.name, plugin, self._watched(guarded, plugin, method)), weight))
+        return found
+
     def _may_evict(self, plugin: Plugin) -> Bound:
         """Return the ``may_evict`` of a plugin. A failure denies the eviction, unless failures are ignored."""
         if self._guards is None or plugin.name in self._builtin:
@@ -266,6 +280,10 @@ class Profile:
         if call is None or self._guards is None or plugin.name in self._builtin:
             return call
         return self._guards.of(plugin.name).wrap(call, method, check=check_of(method, ranged=ranged))
+
+    def _pre_flight(self, bound: Bound) -> Bound | None:
+        call = self.extension(bound.plugin, "pre_bind_pre_flight")
+        return None if call is None else Bound(bound.name, bound.plugin, call)
 
     def extension(self, plugin: Plugin, method: str) -> Callable[..., Any] | None:
         """Return an optional method that is not an extension point itself (``add_pod``), or None."""
@@ -378,6 +396,9 @@ _WATCHED = {
     "unreserve": "Unreserve",
     "permit": "Permit",
     "pre_bind": "PreBind",
+    "generate_placements": "PlacementGenerate",
+    "score_placements": "PlacementScore",
+    "placement_feasible": "PlacementFeasible",
     "bind": "Bind",
     "post_bind": "PostBind",
 }

@@ -15,7 +15,7 @@ from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import event_name
 from mooring.framework.state import CycleState
-from mooring.recording.records import Attempt, Header, Kind, redacted
+from mooring.recording.records import LAST_APPLIED, Attempt, Header, Kind, redacted
 from mooring.scheduler.attempt_results import (
     AssumedPod,
     FailedAttempt,
@@ -32,6 +32,11 @@ from mooring.scheduler.queue.scheduling_queue import FLUSH_INTERVAL
 
 #: Appends a record: its kind, its time, and its fields.
 Add = Callable[[tuple[Any, ...]], None]
+#: The kinds of the records of every pod as plain integers, which are read and encoded faster than members of an enum.
+_PUT: Final = int(Kind.PUT)
+_REMOVE: Final = int(Kind.REMOVE)
+_ATTEMPT: Final = int(Kind.ATTEMPT)
+_BOUND: Final = int(Kind.BOUND)
 
 
 class Recorder:
@@ -59,12 +64,16 @@ class Recorder:
         self.now = now = self._wall()
         return now
 
-    def object(self, kind: Kind, item: KubeObject) -> None:
+    def object(self, kind: int, item: KubeObject) -> None:
         """Record a changed object."""
-        name = self._names.get(type(item))
+        cls = item.__class__
+        name = self._names.get(cls)
         if name is None:
-            name = self._names[type(item)] = event_name(type(item))
-        self.add((kind, self.step(), name, redacted(item)))
+            name = self._names[cls] = event_name(cls)
+        if LAST_APPLIED in item.metadata.annotations:
+            item = redacted(item)
+        self.now = now = self._wall()
+        self.add((kind, now, name, item))
 
     def send(self, send: Send) -> Send:
         """Return a function that sends requests to extenders and records the replies."""
@@ -83,20 +92,22 @@ class _Handlers(EventHandlers):
     recorder: Recorder
 
     def put(self, item: KubeObject) -> None:
-        self.recorder.object(Kind.PUT, item)
-        self.recorder.applying = True
+        recorder = self.recorder
+        recorder.object(_PUT, item)
+        recorder.applying = True
         try:
             super().put(item)
         finally:
-            self.recorder.applying = False
+            recorder.applying = False
 
     def remove(self, item: KubeObject) -> None:
-        self.recorder.object(Kind.REMOVE, item)
-        self.recorder.applying = True
+        recorder = self.recorder
+        recorder.object(_REMOVE, item)
+        recorder.applying = True
         try:
             super().remove(item)
         finally:
-            self.recorder.applying = False
+            recorder.applying = False
 
 
 class RecordedEngine(Engine):
@@ -131,7 +142,7 @@ class RecordedEngine(Engine):
         outcome = super().schedule_one()
         if not isinstance(outcome, PendingAttempt):
             inputs.deciding = False
-            inputs.add((Kind.ATTEMPT, now, _attempt(outcome)))
+            inputs.add((_ATTEMPT, now, _attempt(outcome)))
         return outcome
 
     async def _complete(self, pending: PendingAttempt) -> AssumedPod | FailedAttempt | None:
@@ -141,7 +152,7 @@ class RecordedEngine(Engine):
         except Exception as error:
             outcome = self.attempt_failed(pending.queued, error)
         self.inputs.deciding = False
-        self.inputs.add((Kind.ATTEMPT, started, _attempt(outcome, ended=self.inputs.now)))
+        self.inputs.add((_ATTEMPT, started, _attempt(outcome, ended=self.inputs.now)))
         return outcome
 
     def node_chosen(self) -> None:
@@ -155,7 +166,7 @@ class RecordedEngine(Engine):
         """Run the binding cycle, and record its end."""
         failed = await super().bind(assumed)
         if failed is None:
-            self.inputs.add((Kind.BOUND, self.inputs.step(), assumed.queued.uid))
+            self.inputs.add((_BOUND, self.inputs.step(), assumed.queued.uid))
         return failed
 
     def undo(self, runner: PluginRunner, state: CycleState, pod: Pod, node_name: str) -> None:

@@ -34,6 +34,7 @@ from mooring.scheduler.attempt_results import (
     PendingAttempt,
     ScheduleFailure,
     ScheduleResult,
+    handed_over,
     internal_error,
     rejected_after_filter,
 )
@@ -70,8 +71,8 @@ class ScheduleOne:
     _extenders: Extenders | None
     #: The limits of attempts; None if they run to their end without a pause.
     _budget: AttemptBudget | None
-    #: Publishes the node of a pod whose binding takes a while.
-    _expect: Callable[[Pod, str], Awaitable[None]] | None
+    #: Publishes the node of a pod if its binding takes a while; the result ends that.
+    _expect: Callable[[Pod, str], Callable[[], Awaitable[None]]] | None
     #: Whether victims are evicted by requests that take a while. Otherwise they disappear before the next attempt.
     _evicts_later: bool
     #: Held while an attempt awaits extenders or pauses.
@@ -155,20 +156,35 @@ class ScheduleOne:
         return pod.uid in self.cache.assumed
 
     def attempt(
-        self, queued: QueuedPod, runner: PluginRunner, evaluation: Evaluation | None = None, *, in_group: bool = False
+        self,
+        queued: QueuedPod,
+        runner: PluginRunner,
+        evaluation: Evaluation | None = None,
+        *,
+        in_group: bool = False,
+        rows: Rows | None = None,
     ) -> Steps[ScheduleResult | ScheduleFailure]:
-        """Search for a node for a pod, within the budget of an attempt."""
+        """Search for a node for a pod, among some rows (None: all), within the budget of an attempt."""
         extenders = self._extenders.deciding(queued.pod) if self._extenders is not None else ()
-        attempt = SchedulePod(runner, queued.pod, extenders, evaluation, in_group=in_group)
+        attempt = SchedulePod(runner, queued.pod, extenders, evaluation, in_group=in_group, rows=rows)
         steps = attempt.steps()
         return (yield from steps if self._budget is None else self._budget.run(steps, queued.pod, attempt.state))
+
+    def asks_extenders(self, pods: Iterable[Pod]) -> bool:
+        """Return whether an extender is interested in one of some pods."""
+        return self._extenders is not None and any(self._extenders.deciding(pod) for pod in pods)
+
+    @property
+    def pauses(self) -> bool:
+        """Whether long attempts pause, so that other tasks run."""
+        return self._budget is not None
 
     def scheduling_cycle(
         self, queued: QueuedPod, runner: PluginRunner, evaluation: Evaluation | None = None
     ) -> Steps[AssumedPod | FailedAttempt]:
         """Choose a node, assume the pod there and run Reserve and Permit; or handle the failure."""
         started = self.observer.begin(queued) if self.observer is not None else 0.0
-        result = yield from self.attempt(queued, runner, evaluation)
+        result = self.within_share(queued.pod, (yield from self.attempt(queued, runner, evaluation)))
         outcome = (
             self.handle_failure(queued, result, started, in_cycle=True)
             if isinstance(result, ScheduleFailure)
@@ -177,6 +193,16 @@ class ScheduleOne:
         if self.guards.troubled:
             self.guards.end_attempt()
         return outcome
+
+    def within_share(self, pod: Pod, result: ScheduleResult | ScheduleFailure) -> ScheduleResult | ScheduleFailure:
+        """Return the result of an attempt; a handover if the node belongs to another member (active-active)."""
+        share = self.cache.table.share
+        if share is None:
+            return result
+        if isinstance(result, ScheduleFailure):
+            share.count_failure(pod, cleared=result.result.nominated_node == "")
+            return result
+        return result if share.usable(result.node_name) else handed_over(pod, result, share)
 
     def node_chosen(self) -> None:
         """Called between the choice of a node and Reserve. Recordings and replays keep the time of this step."""
@@ -202,9 +228,15 @@ class ScheduleOne:
         result: ScheduleResult,
         started: float,
         evaluation: Evaluation | None = None,
+        *,
+        observed: bool = True,
     ) -> AssumedPod | ScheduleFailure:
-        """Assume a pod on its node and run Reserve. A failure leaves nothing behind."""
-        node_name, state, profile, observer = result.node_name, result.state, runner.profile, self.observer
+        """Assume a pod on its node and run Reserve. A failure leaves nothing behind.
+
+        Without ``observed``, the node is one that a group only tries, and is not recorded.
+        """
+        node_name, state, profile = result.node_name, result.state, runner.profile
+        observer = self.observer if observed else None
         record = observer.placed(queued, runner, result) if observer is not None else None
         pod = self.cache.assume(queued.pod, node_name).pod
         if observer is not None:
@@ -270,26 +302,32 @@ class ScheduleOne:
         points = observer.points(profile.name, pod.uid) if observer is not None else None
         status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
         rejected = False
-        if status.is_success and self._expect is not None and (pre_binders or assumed.waits):
-            await self._expect(pod, node_name)
+        takes_long = status.is_success and self._expect is not None and (pre_binders or assumed.waits)
+        end = self._expect(pod, node_name) if takes_long and self._expect is not None else None
+        try:
+            if status.is_success:
+                status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
+                rejected = status.is_rejected
+                if observer is not None and assumed.waits:
+                    observer.waited(pod.uid, status.code, assumed.assumed_at)
+            if status.is_success:
+                # From here on, only an error returns the pod to the queue, and that needs no replay of events.
+                self.queue.done(assumed.queued.uid)
+                started = perf_counter()
+                if pre_binders:
+                    status = await binding.pre_bind(pre_binders, state, pod, node_name, self.pre_binds)
+                started = binding.observe(points, "PreBind", status, started)
+        finally:
+            if end is not None:
+                await end()
         if status.is_success:
-            status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
-            rejected = status.is_rejected
-            if observer is not None and assumed.waits:
-                observer.waited(pod.uid, status.code, assumed.assumed_at)
-        if status.is_success:
-            # From here on, only an error returns the pod to the queue, and that needs no replay of events.
-            self.queue.done(assumed.queued.uid)
-            started = perf_counter()
-            status = await binding.pre_bind(pre_binders, state, pod, node_name, self.pre_binds)
-            started = binding.observe(points, "PreBind", status, started)
-        if status.is_success:
-            bound = await self._bind_with_extender(pod, node_name)
+            bound = await self._bind_with_extender(pod, node_name) if self._extenders is not None else None
             status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)
             started = binding.observe(points, "Bind", status, started)
         if status.is_success:
             try:
-                await binding.post_bind(profile, state, pod, node_name)
+                if profile.post_bind:
+                    await binding.post_bind(profile, state, pod, node_name)
                 binding.observe(points, "PostBind", SUCCESS, started)
                 if observer is not None:
                     observer.bound(assumed.queued, assumed.started, assumed.assumed_at, assumed.record)
@@ -346,7 +384,12 @@ class ScheduleOne:
         if self._is_waiting(latest, pod.uid):
             rejectors, pending = failure.rejectors, failure.pending
             self.queue.add_unschedulable(
-                queued, unschedulable_plugins=rejectors, pending_plugins=pending, pod=latest, backoff=failure.backoff
+                queued,
+                unschedulable_plugins=rejectors,
+                pending_plugins=pending,
+                pod=latest,
+                backoff=failure.backoff,
+                group=failure.group,
             )
         else:
             self.queue.done(pod.uid)
@@ -364,4 +407,7 @@ class ScheduleOne:
 
     def _is_waiting(self, pod: Pod | None, uid: str) -> bool:
         """Return whether a pod is still to be scheduled: neither deleted nor bound, and of an active profile."""
-        return pod is not None and pod.uid == uid and not pod.node_name and pod.scheduler_name in self.profiles.runners
+        if pod is None or pod.uid != uid or pod.node_name or pod.scheduler_name not in self.profiles.runners:
+            return False
+        share = self.cache.table.share
+        return share is None or share.takes(pod)

@@ -28,6 +28,7 @@ from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult, e
 from mooring.scheduler.extenders import Extender, ExtenderError, Steps
 from mooring.scheduler.plugin_runner import Filtered, PluginRunner, PreFiltered
 from mooring.scheduler.profile import EXTENDER
+from mooring.scheduler.scoring import Totals
 
 T = TypeVar("T")
 Rows = npt.NDArray[np.intp]
@@ -65,7 +66,17 @@ def schedule_pod(
 class SchedulePod:
     """The search for a node for one pod: filter, score, select; or PostFilter if no node is feasible."""
 
-    __slots__ = ("_evaluation", "_extender_statuses", "_extenders", "_in_group", "_pod", "_runner", "_trace", "state")
+    __slots__ = (
+        "_evaluation",
+        "_extender_statuses",
+        "_extenders",
+        "_in_group",
+        "_pod",
+        "_rows",
+        "_runner",
+        "_trace",
+        "state",
+    )
 
     def __init__(
         self,
@@ -75,16 +86,19 @@ class SchedulePod:
         evaluation: Evaluation | None = None,
         *,
         in_group: bool = False,
+        rows: Rows | None = None,
     ) -> None:
         """With ``evaluation``, run all plugins on all nodes and record their answers there.
 
-        ``in_group`` is true in the cycle of a group: PostFilter does not run for its pods.
+        ``in_group`` is true in the cycle of a group: PostFilter does not run for its pods. ``rows`` restricts the
+        attempt to the nodes of a placement.
         """
         self._runner = runner
         self._pod = pod
         self._extenders = extenders
         self._evaluation = evaluation
         self._in_group = in_group
+        self._rows = rows
         self._trace = runner.trace if evaluation is None else None
         self.state = CycleState()
         #: The extenders' statuses, by node name; the last one counts.
@@ -108,13 +122,13 @@ class SchedulePod:
 
             name, node = pod.status.nominated_node_name or runner.handle.nominator.node_of(pod.uid), None
             if name:
-                node = self._nominated_node(name)
+                node = self._nominated_node(name) if self._contains(name) else None
                 if node is not None and extenders and not (yield from self._extenders_accept(node)):
                     node = None
                 if node is not None and evaluation is None:
                     return ScheduleResult(node.name, state, 1, 1)
 
-            template, among = table.templates.of(pod), runner.rows_of(pre_filtered.names)
+            template, among = table.templates.of(pod), self._among(pre_filtered)
             if evaluation is None:
                 filtered = runner.filter(state, pod, template, among, sample=bool(extenders))
             else:
@@ -135,21 +149,29 @@ class SchedulePod:
             elif count == 1 or not (runner.profile.scorers or extenders):
                 row = 0 if rows is None else int(rows[0])
             else:
-                totals, same = runner.scoring.totals(state, pod, template, rows, trace)
+                totals = runner.scoring.totals(state, pod, template, rows, trace)
                 if extenders and rows is not None:
-                    totals = yield from self._add_extender_scores(rows, totals.copy())
-                place = runner.selection.pick(totals, rows)
-                row = place if rows is None else int(rows[place])
+                    totals = yield from self._add_extender_scores(rows, totals)
+                place = runner.selection.pick_place(totals)
+                row = place if totals.rows is None else int(totals.rows[place])
                 if trace is not None:
                     trace.scored = perf_counter()
                     if trace.ranks:
-                        runner.scoring.rank(trace, state, pod, template, rows, totals, same, place)
+                        runner.scoring.rank(trace, state, pod, template, totals, place)
             return ScheduleResult(table.nodes[row].name, state, filtered.examined, count)
         except PluginFailure as error:
             # As in kube-scheduler, the pod loses its nomination.
             return ScheduleFailure(error.status.message, error.status, state, result=NO_NOMINATION)
 
+    def _among(self, pre_filtered: PreFiltered) -> Rows | None:
+        """Return the rows that PreFilter left, within the placement; None for all."""
+        among, rows = self._runner.rows_of(pre_filtered.names), self._rows
+        return among if rows is None else rows if among is None else np.intersect1d(among, rows)
+
     # The nominated node
+
+    def _contains(self, name: str) -> bool:
+        return self._rows is None or self._runner.table.row_of.get(name) in self._rows
 
     def _nominated_node(self, name: str) -> NodeInfo | None:
         """Return the node nominated by an earlier preemption, if it passes the Filter plugins now."""
@@ -215,10 +237,11 @@ class SchedulePod:
         evaluation.scores = runner.scoring.by_plugin(self.state, self._pod, rows)
         return int(rows[evaluation.totals.argmax()])
 
-    def _add_extender_scores(self, rows: Rows, totals: npt.NDArray[np.int64]) -> Steps[npt.NDArray[np.int64]]:
+    def _add_extender_scores(self, rows: Rows, totals: Totals) -> Steps[Totals]:
         """Add the scores of all extenders, which are called concurrently. Errors are ignored, as upstream does."""
         called = [extender for extender in self._extenders if extender.prioritizes]
         nodes = self._nodes(rows)
+        values = totals.values.copy() if totals.rows is rows else totals.values[rows]
         replies = (yield tuple(extender.prioritize(self._pod, nodes) for extender in called)) if called else ()
         for extender, reply in zip(called, replies, strict=True):
             try:
@@ -226,23 +249,24 @@ class SchedulePod:
             except ExtenderError as error:
                 self._extender_failed(extender, "prioritize", error)
                 continue
-            totals += scores
+            values += scores
             self._runner.scoring.note(extender.name, scores)
             by_node = {node.name: int(score) for node, score in zip(nodes, scores, strict=True)}
             self._record(ExtenderCall(extender.name, "prioritize", scores=by_node))
-        return totals
+        return Totals(values, totals.same, rows)
 
     # No feasible node
 
     def _pre_filter_diagnosis(self, status: Status) -> Diagnosis:
         rejectors = frozenset((status.plugin,)) if status.plugin else frozenset()
-        return Diagnosis(NodeStatuses(self._runner.table, status), status.message, rejectors)
+        return Diagnosis(NodeStatuses(self._runner.table, status, self._rows), status.message, rejectors)
 
     def _filter_diagnosis(self, pre_filtered: PreFiltered, filtered: Filtered) -> Diagnosis:
         """Attribute each examined node to the first plugin, or the last extender, that rejected it."""
         statuses, passed = self._runner.filtering.diagnose(
             self.state, self._pod, filtered.examined_rows, pre_filtered.absent_status
         )
+        statuses.among = self._rows
         rejectors, pending = statuses.plugins(), statuses.plugins(pending=True)
         rejectors |= frozenset(pre_filtered.narrowed_by)
         for name, status in (self._extender_statuses or {}).items():
@@ -259,7 +283,8 @@ class SchedulePod:
         if not self._in_group and (self._evaluation is None or self._evaluation.runs_post_filter):
             result, status = yield from self._run_post_filter(diagnosis.statuses)
         after = status.message if status is not None else ""
-        message = fit_message(len(self._runner.table), diagnosis.statuses, diagnosis.pre_filter_message, after)
+        total = len(self._runner.table) if self._rows is None else len(self._rows)
+        message = fit_message(total, diagnosis.statuses, diagnosis.pre_filter_message, after)
         return ScheduleFailure(
             message,
             Status.unschedulable(message),
@@ -318,3 +343,17 @@ class SchedulePod:
                 verb=verb,
                 err=str(error),
             )
+
+
+def evaluate_pod(runner: PluginRunner, pod: Pod) -> tuple[ScheduleResult | ScheduleFailure, Evaluation]:
+    """Find a node for a pod without consequences, and return the answers of all plugins.
+
+    PostFilter does not run. The random source is left as it was, so that further decisions are the same as without it.
+    """
+    rng = runner.handle.random
+    before = rng.getstate()
+    evaluation = Evaluation(runs_post_filter=False)
+    try:
+        return schedule_pod(runner, pod, evaluation), evaluation
+    finally:
+        rng.setstate(before)

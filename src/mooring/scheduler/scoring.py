@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.checkpoints import checkpoint
+from mooring.columns.block_maxima import BlockMaxima
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
@@ -28,7 +29,7 @@ from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.observe.decision_records import Candidate, best_places
-from mooring.scheduler.answer_cache import TemplateAnswerCache, TemplateCalls, call_score
+from mooring.scheduler.answer_cache import SummedScores, TemplateAnswerCache, TemplateCalls, call_score
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
 from mooring.scheduler.profile import Profile, ScorePlugin
 
@@ -47,6 +48,20 @@ class ScoreSteps(msgspec.Struct, frozen=True):
     weighted: Ints
 
 
+class Totals(msgspec.Struct, frozen=True, gc=False):
+    """The weighted sums of the feasible nodes' scores. Do not modify or store the vector: it may be cached."""
+
+    values: Ints
+    #: The score that all nodes share. It is separate because it does not affect the choice of a node, and adding it
+    #: to every node takes time.
+    same: int
+    #: The row of each value; None for all rows.
+    rows: Rows | None
+    #: The same values in a form that finds the highest one fast, if it is maintained. Nodes that are not feasible have
+    #: the value LOWEST.
+    highest: BlockMaxima | None = None
+
+
 class Scoring:
     """The PreScore and Score plugins of a profile."""
 
@@ -62,6 +77,8 @@ class Scoring:
         self._ranking = Ranking(profile, self.table)
         #: The scores of the last call of ``totals`` by plugin, if its trace ranks nodes.
         self._kept: Weighted = []
+        #: The parts of the cached sum, if the last call of ``totals`` computed all of it.
+        self._parts: SummedScores | None = None
         #: The places that the last call of ``rank`` found.
         self._places: list[int] = []
 
@@ -96,20 +113,16 @@ class Scoring:
 
     def totals(
         self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None, trace: Trace | None = None
-    ) -> tuple[Ints, int]:
-        """Return the weighted sum of each feasible row's scores (None: all rows), and the score that all rows share.
-
-        The shared score is separate because it does not affect the choice of a node, and adding it to every row takes
-        time. Do not modify or store the vector: it may be cached.
-        """
+    ) -> Totals:
+        """Return the weighted sum of each feasible row's scores (None: all rows)."""
         nodes = Nodes(self.table, rows)
         self.pre_score(state, pod, nodes)
         if trace is not None:
             trace.pre_scored = perf_counter()
         kept: Weighted | None = [] if trace is not None and trace.ranks else None
         answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
-        total: Ints = answers.total if rows is None else answers.total[rows]
+        self._parts = answers.refresh_scores(self.profile, state, pod)
+        total: Ints | None = None  # the scores that differ, except the cached sum
         same = 0  # the score that all nodes share
         for plugin in self._normalized:
             column = answers.raw.get(plugin.name)
@@ -123,7 +136,7 @@ class Scoring:
             if isinstance(score, int):
                 same += score
             else:
-                total = total + score
+                total = score if total is None else total + score
         for plugin in self._others:
             if plugin.name in state.skip_score:
                 continue
@@ -133,10 +146,28 @@ class Scoring:
             if isinstance(score, int):
                 same += score
             else:
-                total = total + score
+                total = score if total is None else total + score
         if kept is not None:
             self._kept = kept
-        return total, same
+        if total is None:
+            highest = answers.highest(rows)
+            if highest is not None:
+                return Totals(highest.values, same, None, highest)
+        cached = answers.total if rows is None else answers.total[rows]
+        return Totals(cached if total is None else cached + total, same, rows)
+
+    def declared_sum(self, state: CycleState, pod: Pod, template: PodTemplate) -> Ints:
+        """Return the weighted sum of the declared scorers that do not normalize, for all rows. Do not modify it."""
+        answers = self._answers.of(template)
+        answers.refresh_scores(self.profile, state, pod)
+        return answers.total
+
+    def raw_scores(self, state: CycleState, pod: Pod, template: PodTemplate) -> list[Ints]:
+        """Return the raw scores of the declared scorers that normalize, for all rows, unless all rows have the same."""
+        answers = self._answers.of(template)
+        answers.refresh_scores(self.profile, state, pod)
+        columns = (column.values for column in answers.raw.values())
+        return [values for values in columns if isinstance(values, np.ndarray)]
 
     def note(self, name: str, scores: Ints) -> None:
         """Record scores that extenders have added to the last ``totals``."""
@@ -148,15 +179,13 @@ class Scoring:
         state: CycleState,
         pod: Pod,
         template: PodTemplate,
-        rows: Rows | None,
-        totals: Ints,
-        same: int,
+        totals: Totals,
         place: int,
     ) -> None:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
-        places = self._places = best_places(totals, place, trace.ranks, self._places)
+        places = self._places = best_places(totals.values, place, trace.ranks, self._places)
         trace.scorers, trace.candidates = self._ranking.candidates(
-            state, pod, template, rows, totals, same, places, self._kept
+            state, pod, template, totals, places, self._kept, self._parts
         )
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
@@ -238,6 +267,20 @@ class Selection:
             place = int(self._order.ranks()[tied if rows is None else rows[tied]].argmin())
         return int(tied[place])
 
+    def pick_place(self, totals: Totals) -> int:
+        """Return the place that ``pick`` returns, faster if the highest totals are maintained."""
+        if totals.highest is not None and self._order is None:
+            return totals.highest.choose(self._rng.random)
+        return self.pick(totals.values, totals.rows)
+
+    def order(self, rows: Rows) -> Rows | None:
+        """Return the fixed order, as places in ``rows``, in which nodes with equal totals are taken; None if random."""
+        return None if self._order is None else self._order.ranks()[rows].argsort(kind="stable")
+
+    def random_place(self) -> float:
+        """Return a number from 0 to 1, to choose one of several equals."""
+        return self._rng.random()
+
 
 class _StableOrder:
     """An order of the nodes that depends only on their names: it is the same after a restart, and on every replica.
@@ -296,20 +339,22 @@ class Ranking:
         state: CycleState,
         pod: Pod,
         template: PodTemplate,
-        rows: Rows | None,
-        totals: Ints,
-        same: int,
+        totals: Totals,
         places: list[int],
         kept: Weighted,
+        computed: SummedScores | None = None,
     ) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
-        """Return the names of the scorers, and the nodes at some places with their scores."""
+        """Return the names of the scorers, and the nodes at some places with their scores.
+
+        ``computed`` has the scores that are part of the cached sum, if all of them have just been computed.
+        """
         active = [pair for pair in self._summed if pair[0].name not in state.skip_score]
         names = tuple([name for name, _ in kept] + [scorer.name for scorer, _ in active])
-        known = self._known(template, names)
-        nodes, found = self._table.nodes, []
+        known = self._known(template, names) if computed is None else {}
+        nodes, rows, same, found = self._table.nodes, totals.rows, totals.same, []
         for place in places:
             row = place if rows is None else int(rows[place])
-            total = summed = int(totals[place])
+            total = summed = int(totals.values[place])
             scores: list[int] = []
             for _, score in kept:
                 if isinstance(score, int):
@@ -317,7 +362,10 @@ class Ranking:
                 else:
                     scores.append(int(score[place]))
                     summed -= scores[-1]
-            if active:
+            if computed:
+                rest = [part if isinstance(part, int) else int(part[row]) for _, part in computed if part is not None]
+                scores += (summed - sum(rest), *rest)
+            elif active:
                 parts = known.get(row)
                 if parts is None:
                     parts = known[row] = self._parts(active, state, pod, row, summed)

@@ -63,7 +63,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     time: float = 0.0
 
 
-class _Change(msgspec.Struct, frozen=True):
+class ObservedChange(msgspec.Struct, frozen=True):
+    """A change of an object of the cluster."""
+
     #: The place in the order of observation.
     number: int
     time: float
@@ -95,8 +97,8 @@ class Shadow:
         self._number = 0
         #: UID -> the number of the change with which a pod was observed for the first time.
         self._arrival: dict[str, int] = {}
-        self._past: deque[_Change] = deque(maxlen=WINDOW)
-        self._future: deque[_Change] = deque()
+        self._past: deque[ObservedChange] = deque(maxlen=WINDOW)
+        self._future: deque[ObservedChange] = deque()
         #: The number of decisions by verdict.
         self.counts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         #: The same for attempts that found no node.
@@ -106,6 +108,11 @@ class Shadow:
     def kinds(self) -> tuple[type[KubeObject], ...]:
         """The additional kinds that the plugins read."""
         return self._engine.profiles.kinds
+
+    @property
+    def needs_finished_pods(self) -> bool:
+        """Whether decisions depend on pods that have finished."""
+        return False
 
     @property
     def judged(self) -> int:
@@ -120,7 +127,7 @@ class Shadow:
     def changed(self, old: KubeObject | None, new: KubeObject | None, time: float) -> None:
         """Take in a change. It is judged by ``judge``."""
         self._arrived(new)
-        self._future.append(_Change(self._number, time, old, new))
+        self._future.append(ObservedChange(self._number, time, old, new))
 
     def _arrived(self, item: KubeObject | None) -> None:
         self._number += 1
@@ -139,7 +146,7 @@ class Shadow:
 
     # Judging
 
-    def _judge(self, change: _Change) -> None:
+    def _judge(self, change: ObservedChange) -> None:
         old, new = change.old, change.new
         if not isinstance(new, Pod) or not (old is None or isinstance(old, Pod)):
             return
@@ -147,13 +154,15 @@ class Shadow:
         if runner is None or (old is not None and old.node_name) or new.is_finished:
             return
         if new.node_name:
-            pod = old if old is not None else _unbound(new)
+            pod = old if old is not None else unbound(new)
             self._conclude(runner, pod, new.node_name, change, self.counts)
-        elif _is_unschedulable(new) and not (old is not None and _failed_at(old) == _failed_at(new)):
+        elif is_new_failure(change):
             pod = old if old is not None else new
             self._conclude(runner, pod, "", change, self.failures)
 
-    def _conclude(self, runner: PluginRunner, pod: Pod, node: str, change: _Change, counts: dict[Verdict, int]) -> None:
+    def _conclude(
+        self, runner: PluginRunner, pod: Pod, node: str, change: ObservedChange, counts: dict[Verdict, int]
+    ) -> None:
         evaluation = self._evaluate(runner, pod)
         best = _best(runner, evaluation)
         if _agrees(node, best):
@@ -167,17 +176,32 @@ class Shadow:
                 verdict = Verdict.SAMPLED
             else:
                 verdict = Verdict.DIFFERS
-        counts[verdict] += 1
         ours = node if _agrees(node, best) else (best[0] if best else "")
+        self._tell(pod, node, change, verdict, counts=counts, ours=ours, best=len(best), why=why)
+
+    def _tell(
+        self,
+        pod: Pod,
+        theirs: str,
+        change: ObservedChange,
+        verdict: Verdict,
+        *,
+        counts: dict[Verdict, int],
+        ours: str = "",
+        best: int = 0,
+        why: str = "",
+    ) -> None:
+        """Count and report a decision."""
+        counts[verdict] += 1
         self._report(
             Judgement(
                 pod=pod.key,
                 uid=pod.uid,
                 scheduler=pod.scheduler_name,
                 verdict=verdict,
-                theirs=node,
+                theirs=theirs,
                 ours=ours,
-                best=len(best),
+                best=best,
                 why=why,
                 time=change.time,
             )
@@ -194,14 +218,18 @@ class Shadow:
 
     # Races
 
-    def _find_race(self, runner: PluginRunner, pod: Pod, node: str, decided: _Change) -> str:
+    def _find_race(self, runner: PluginRunner, pod: Pod, node: str, decided: ObservedChange) -> str:
         """Return which other state explains a choice; empty if none does."""
+        return self._explaining_state(pod, decided, lambda: _agrees(node, _best(runner, self._evaluate(runner, pod))))
+
+    def _explaining_state(self, pod: Pod, decided: ObservedChange, agrees_now: Callable[[], bool]) -> str:
+        """Return the first state that the other scheduler may have had and on which the choices agree, if any."""
         for hidden, shown, told in self._other_states(pod, decided):
             for change in hidden:
                 self._apply(change.new, change.old)
             for change in shown:
                 self._apply(change.old, change.new)
-            agrees = _agrees(node, _best(runner, self._evaluate(runner, pod)))
+            agrees = agrees_now()
             for change in reversed(shown):
                 self._apply(change.new, change.old)
             for change in reversed(hidden):
@@ -210,31 +238,36 @@ class Shadow:
                 return told
         return ""
 
-    def _other_states(self, pod: Pod, decided: _Change) -> Iterator[tuple[list[_Change], list[_Change], str]]:
+    def _other_states(
+        self, pod: Pod, decided: ObservedChange
+    ) -> Iterator[tuple[list[ObservedChange], list[ObservedChange], str]]:
         """Yield the changes to take back, newest first, and those to apply early, the likeliest first."""
-        arrival = self._arrival.get(pod.uid, 0)
-        past = [change for change in reversed(self._past) if change.number > arrival and _matters(change, pod)]
-        future = [change for change in self._future if self._may_precede(change, decided) and _matters(change, pod)][
-            :WINDOW
-        ]
+        past, future = self._changes_around(pod, decided)
         # Binds in the order in which the queue had the pods.
-        later = [change for change in past if _is_bind(change) and self._queued_before(pod, change.new)]
-        earlier = [change for change in future if _is_bind(change) and not self._queued_before(pod, change.new)]
+        later = [change for change in past if is_bind(change) and self._queued_before(pod, change.new)]
+        earlier = [change for change in future if is_bind(change) and not self._queued_before(pod, change.new)]
         if later or earlier:
             yield later, earlier, "it was decided in the order of the queue"
         for count in range(1, len(past) + 1):
-            yield past[:count], [], f"it was decided before {_told(past[count - 1])}"
+            yield past[:count], [], before(past[count - 1])
         for count in range(1, len(future) + 1):
-            yield [], future[:count], f"it was decided after {_told(future[count - 1])}"
+            yield [], future[:count], after(future[count - 1])
         for change in past:
-            yield [change], [], f"it was decided before {_told(change)}"
+            yield [change], [], before(change)
         for change in future:
-            yield [], [change], f"it was decided after {_told(change)}"
+            yield [], [change], after(change)
         for change in past:
             for other in future[:10]:
                 yield [change], [other], f"it was decided before {_told(change)} and after {_told(other)}"
 
-    def _may_precede(self, change: _Change, decided: _Change) -> bool:
+    def _changes_around(self, pod: Pod, decided: ObservedChange) -> tuple[list[ObservedChange], list[ObservedChange]]:
+        """Return the changes before a decision, newest first, and those after it that may have preceded it."""
+        arrival = self._arrival.get(pod.uid, 0)
+        past = [change for change in reversed(self._past) if change.number > arrival and _matters(change, pod)]
+        future = [change for change in self._future if self._may_precede(change, decided) and _matters(change, pod)]
+        return past, future[:WINDOW]
+
+    def _may_precede(self, change: ObservedChange, decided: ObservedChange) -> bool:
         """Return whether the other scheduler may have known a change that was observed after its decision.
 
         It knows the binds that it has not sent yet. Changes of different kinds arrive in any order. But other changes
@@ -242,7 +275,7 @@ class Shadow:
         """
         new = change.new
         if isinstance(new, Pod):
-            return _is_bind(change) and self._arrival.get(new.uid, 0) < decided.number
+            return is_bind(change) and self._arrival.get(new.uid, 0) < decided.number
         return not isinstance(change.old, Pod)
 
     def _queued_before(self, pod: Pod, other: KubeObject | None) -> bool:
@@ -318,8 +351,17 @@ def _difference(runner: PluginRunner, evaluation: Evaluation, node: str, best: l
 # Pods and changes
 
 
-def _unbound(pod: Pod) -> Pod:
+def unbound(pod: Pod) -> Pod:
+    """Return a pod without its node."""
     return _replace(pod, spec=_replace(pod.spec, node_name=""))
+
+
+def is_new_failure(change: ObservedChange) -> bool:
+    """Return whether a change says that a scheduler found no node for a pod."""
+    old, new = change.old, change.new
+    if not isinstance(new, Pod) or not _is_unschedulable(new):
+        return False
+    return not isinstance(old, Pod) or _failed_at(old) != _failed_at(new)
 
 
 def _is_unschedulable(pod: Pod) -> bool:
@@ -332,26 +374,42 @@ def _failed_at(pod: Pod) -> tuple[Any, ...]:
     return () if found is None else (found.status, found.reason, found.message)
 
 
-def _is_bind(change: _Change) -> bool:
+def is_bind(change: ObservedChange) -> bool:
+    """Return whether a pod got its node."""
     old, new = change.old, change.new
     return isinstance(new, Pod) and bool(new.node_name) and (not isinstance(old, Pod) or not old.node_name)
 
 
-def _matters(change: _Change, pod: Pod) -> bool:
+def is_equivalent(old: Pod, new: Pod) -> bool:
+    """Return whether two versions of a pod count the same in decisions about other pods."""
+    same = old.node_name == new.node_name and old.labels == new.labels and old.spec == new.spec
+    nominated = old.status.nominated_node_name != new.status.nominated_node_name
+    return same and not nominated and old.is_terminating == new.is_terminating
+
+
+def _matters(change: ObservedChange, pod: Pod) -> bool:
     """Return whether decisions about a pod may depend on a change."""
     old, new = change.old, change.new
     if isinstance(old, Pod) and isinstance(new, Pod):
-        same = old.node_name == new.node_name and old.labels == new.labels and old.spec == new.spec
-        nominated = old.status.nominated_node_name != new.status.nominated_node_name
-        return new.uid != pod.uid and (not same or nominated or old.is_terminating != new.is_terminating)
+        return new.uid != pod.uid and not is_equivalent(old, new)
     item = new if new is not None else old
     if isinstance(item, Pod):
         return item.uid != pod.uid and bool(item.node_name or item.status.nominated_node_name)
     return True
 
 
-def _told(change: _Change) -> str:
+def before(change: ObservedChange) -> str:
+    """Return the explanation that a decision was made before a change."""
+    return f"it was decided before {_told(change)}"
+
+
+def after(change: ObservedChange) -> str:
+    """Return the explanation that a decision was made after a change."""
+    return f"it was decided after {_told(change)}"
+
+
+def _told(change: ObservedChange) -> str:
     item = change.new if change.new is not None else change.old
     assert item is not None
-    what = "was deleted" if change.new is None else "was bound" if _is_bind(change) else "changed"
+    what = "was deleted" if change.new is None else "was bound" if is_bind(change) else "changed"
     return f"{item.kind} {item.namespace}/{item.name} {what}".replace(" /", " ")

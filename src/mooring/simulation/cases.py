@@ -53,6 +53,13 @@ def pod_of(raw: Any, where: str) -> Pod:
     return pod
 
 
+def as_stored(pod: Pod, release: Release) -> Pod:
+    """Return a pod as an API server of a release stores it: without the fields of feature gates that are off."""
+    if pod.spec.scheduling_group is None or release.enabled("GenericWorkload"):
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_group=None))
+
+
 def object_of(raw: Any, where: str) -> KubeObject:
     """Return an object of a known kind. Raises CaseError."""
     item = _decode(raw, where)

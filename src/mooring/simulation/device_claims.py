@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
@@ -72,6 +73,9 @@ def release_claims(engine: Engine, pod: Pod) -> None:
 class SimulatedClaimWriter:
     """A claim writer for simulations. Writes succeed at once, and drivers prepare devices at once."""
 
+    shares_allocations = False
+    patient = False
+
     def __init__(self) -> None:
         self.engine: Engine | None = None
         self._created = 0
@@ -80,6 +84,12 @@ class SimulatedClaimWriter:
         assert self.engine is not None
         self.engine.put(claim)
         return claim
+
+    async def until_written(
+        self, claim: ResourceClaim, outcome: asyncio.Future[ResourceClaim | None]
+    ) -> ResourceClaim | None:
+        """Wait for the write of another pod; there is none."""
+        return await outcome
 
     async def get(self, claim: ResourceClaim) -> ResourceClaim:
         """Return the stored version."""

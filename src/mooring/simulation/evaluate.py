@@ -24,7 +24,7 @@ from mooring.scheduler.profiles import known_kinds
 from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.schedule_pod import run_without_extenders, schedule_pod
 from mooring.simulation.bindings import Bindings
-from mooring.simulation.cases import CaseError, config_of, elapse_of, fill, pod_of, pods_of
+from mooring.simulation.cases import CaseError, as_stored, config_of, elapse_of, fill, pod_of, pods_of
 from mooring.simulation.device_cases import DeviceCase, RecordingClaimWriter, has_devices
 
 __all__ = ["CaseError", "evaluate"]
@@ -51,7 +51,8 @@ def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS, *, release
     ``"events": [...]``, for which the queueing hints are shown.
     """
     clock, several = _Clock(), "pods" in case
-    pods = pods_of(case) if several else [pod_of(case.get("pod"), "pod")]
+    given = pods_of(case) if several else [pod_of(case.get("pod"), "pod")]
+    pods = [as_stored(pod, release) for pod in given]
     elapse = elapse_of(case, len(pods)) if several else {}
     config = config_of(case, catalog, release)
     writer = RecordingClaimWriter()

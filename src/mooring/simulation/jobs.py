@@ -102,6 +102,8 @@ class JobExpander:
             plugins = JobPlugins(job)
         except JobPluginError as error:
             raise given.fault(str(error), "spec", "plugins") from None
+        if plugins.ignored:
+            raise given.fault(plugins.ignored[0], "spec", "plugins")
         for number, task in enumerate(job.spec.tasks):
             steps = ("spec", "tasks", number, "template")
             try:

@@ -12,9 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.meta import OwnerReference
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import amounts
+from mooring.api.volcano import GROUP_ANNOTATION
+from mooring.columns.node_share import group_of
 
 #: Labels with the instance type of a node.
 _TYPES: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
@@ -29,9 +32,9 @@ def is_gpu(resource: str) -> bool:
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """The waiting times of pods of a size, in seconds."""
+    """The waiting times of jobs of a size, in seconds."""
 
-    pods: int
+    jobs: int
     mean: float
     p50: float
     p90: float
@@ -47,7 +50,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     gar: float | None
     sor: float | None
     gfr: float | None
-    #: Job Waiting Time Distribution: GPUs of the pod -> waiting times.
+    #: Job Waiting Time Distribution: GPUs of the job -> waiting times.
     jwtd: dict[str, Waiting]
     #: The standard deviation of the CPU utilization of nodes, and the mean share of the fullest node of each workload.
     node_imbalance: float
@@ -68,6 +71,23 @@ class _NodeAccount:
         self.busy_since = 0.0
 
 
+class _JobAccount:
+    """A job: a gang, the pods of a Job, or a pod that belongs to neither."""
+
+    __slots__ = ("gpus", "most_gpus", "waited")
+
+    def __init__(self) -> None:
+        self.gpus = self.most_gpus = 0
+        #: The longest waiting time of a pod; None if all had a node from the start.
+        self.waited: float | None = None
+
+    def place(self, gpus: int, waited: float | None) -> None:
+        self.gpus += gpus
+        self.most_gpus = max(self.most_gpus, self.gpus)
+        if waited is not None:
+            self.waited = max(self.waited or 0.0, waited)
+
+
 class PlacementMetrics:
     """Accounts for placements as time passes. Times must not decrease."""
 
@@ -78,8 +98,9 @@ class PlacementMetrics:
         self._next = start + self._step
         self._prices = prices
         self._nodes: dict[str, _NodeAccount] = {}
-        #: UID -> requests, node, workload.
-        self._placed: dict[str, tuple[dict[str, int], str, str]] = {}
+        #: UID -> requests, node, workload, job.
+        self._placed: dict[str, tuple[dict[str, int], str, str, _JobAccount]] = {}
+        self._jobs: defaultdict[str, _JobAccount] = defaultdict(_JobAccount)
         self._total: Counter[str] = Counter()
         self._used: Counter[str] = Counter()
         self._total_time: defaultdict[str, float] = defaultdict(float)
@@ -90,7 +111,6 @@ class PlacementMetrics:
         self._fragmented: list[float] = []
         self._imbalance: list[float] = []
         self._concentration: list[float] = []
-        self._waits: defaultdict[str, list[float]] = defaultdict(list)
 
     def advance(self, now: float) -> None:
         """Let time pass."""
@@ -162,7 +182,9 @@ class PlacementMetrics:
         requests = pod.requests
         owner = next((each for each in pod.metadata.owner_references if each.controller), None)
         workload = f"{pod.namespace}/{owner.kind}/{owner.name}" if owner is not None else ""
-        self._placed[pod.uid] = (requests, node_name, workload)
+        job = self._jobs[_job(pod, owner)]
+        job.place(_gpus(requests), waited)
+        self._placed[pod.uid] = (requests, node_name, workload, job)
         self._used.update(requests)
         node = self._nodes.get(node_name)
         if node is not None:
@@ -172,15 +194,14 @@ class PlacementMetrics:
             node.pods += 1
         if workload:
             self._workloads[workload][node_name] += 1
-        if waited is not None:
-            self._waits[_size(requests)].append(waited)
 
     def remove(self, uid: str) -> None:
         """Remove a pod from its node."""
         found = self._placed.pop(uid, None)
         if found is None:
             return
-        requests, node_name, workload = found
+        requests, node_name, workload, job = found
+        job.gpus -= _gpus(requests)
         self._used.subtract(requests)
         node = self._nodes.get(node_name)
         if node is not None:
@@ -208,6 +229,10 @@ class PlacementMetrics:
         available = sum(self._total_time[name] for name in gpus)
         hours = {kind: seconds / _HOUR for kind, seconds in self._busy.items()}
         prices = self._prices
+        waits: defaultdict[str, list[float]] = defaultdict(list)
+        for job in self._jobs.values():
+            if job.waited is not None:
+                waits[_size(job.most_gpus)].append(job.waited)
         return Metrics(
             utilization={
                 name: round(self._used_time[name] / total, 4)
@@ -217,7 +242,7 @@ class PlacementMetrics:
             gar=_mean(self._allocation) if available else None,
             sor=round(sum(self._used_time[name] for name in gpus) / available, 4) if available else None,
             gfr=_mean(self._fragmented) if available else None,
-            jwtd={size: _waiting(self._waits[size]) for size in SIZES if self._waits.get(size)},
+            jwtd={size: _waiting(waits[size]) for size in SIZES if size in waits},
             node_imbalance=_mean(self._imbalance) or 0.0,
             workload_concentration=_mean(self._concentration) or 0.0,
             busy_node_hours=round(sum(hours.values()), 3),
@@ -225,16 +250,29 @@ class PlacementMetrics:
         )
 
 
-#: The sizes of pods by their GPUs.
-SIZES: Final = ("no GPU", "1 GPU", "2-4 GPUs", "5-8 GPUs", "more than 8 GPUs")
+#: The sizes of jobs by their GPUs.
+SIZES: Final = ("no GPU", "1 GPU", "2-4 GPUs", "5-8 GPUs", "9-64 GPUs", "more than 64 GPUs")
 
 
-def _size(requests: Mapping[str, int]) -> str:
-    gpus = sum(amount for name, amount in requests.items() if is_gpu(name))
-    for limit, size in zip((0, 1, 4, 8), SIZES, strict=False):
+def _size(gpus: int) -> str:
+    for limit, size in zip((0, 1, 4, 8, 64), SIZES, strict=False):
         if gpus <= limit:
             return size
     return SIZES[-1]
+
+
+def _gpus(requests: Mapping[str, int]) -> int:
+    return sum(amount for name, amount in requests.items() if is_gpu(name))
+
+
+def _job(pod: Pod, owner: OwnerReference | None) -> str:
+    """Return what the pod waits together with: its gang, its Job (of any API group), or itself."""
+    gang = pod.annotations.get(GROUP_ANNOTATION) or group_of(pod)
+    if gang:
+        return f"gang {pod.namespace}/{gang}"
+    if owner is not None and owner.kind.endswith("Job"):
+        return f"{pod.namespace}/{owner.kind}/{owner.name}"
+    return f"pod {pod.uid}"
 
 
 def _waiting(seconds: Sequence[float]) -> Waiting:

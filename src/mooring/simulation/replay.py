@@ -5,6 +5,7 @@ The engine gets the recorded inputs in the recorded order, with the recorded tim
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import defaultdict, deque
 from collections.abc import Coroutine, Mapping
@@ -403,9 +404,18 @@ class _Volumes:
 class _Claims:
     """A claim writer whose writes succeed. The recorded events contain the results."""
 
+    shares_allocations = True
+    patient = False
+
     def __init__(self) -> None:
         self.engine: Engine | None = None
         self._pauses = 0
+
+    async def until_written(
+        self, claim: ResourceClaim, outcome: asyncio.Future[ResourceClaim | None]
+    ) -> ResourceClaim | None:
+        outcome.cancel()
+        return claim
 
     async def get(self, claim: ResourceClaim) -> ResourceClaim:
         assert self.engine is not None

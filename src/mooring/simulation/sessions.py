@@ -12,17 +12,14 @@ from mooring.api.pod import Pod
 from mooring.api.volcano import PodGroup, Queue
 from mooring.batch.actions import ACTIONS
 from mooring.batch.actions.complete import complete
-from mooring.batch.cluster import BatchCluster
-from mooring.batch.kube_plugins import RELEASE
 from mooring.batch.plugin import SessionGuards
-from mooring.batch.plugins.capacity import Capacity
-from mooring.batch.plugins.proportion import Proportion
 from mooring.batch.resource import Resource, share
 from mooring.batch.run import Outcome, action_steps, amounts, close_session, open_session
 from mooring.batch.session import Session
 from mooring.batch.task import TaskInfo
 from mooring.framework.api_clients import ClaimWriter
-from mooring.framework.handle import Handle
+from mooring.live.batch.batch_settings import batch_cluster
+from mooring.live.batch.session_figures import accounts_of
 from mooring.loading.circuit_breaker import Log
 from mooring.observe.plugin_metrics import PluginHealth
 from mooring.scheduler.cache import Cache, placed
@@ -64,20 +61,13 @@ class Sessions:
         """``health`` counts the failures of users' plugins, and ``warn`` is called for each of them."""
         self.settings = settings
         self._cache = cache
-        handle = Handle(
-            profile_name=settings.scheduler_names[0],
-            table=cache.table,
-            objects=cache.objects,
+        self._cluster = batch_cluster(
+            cache,
+            scheduler_names=settings.scheduler_names,
+            default_queue=settings.default_queue,
             clock=clock,
             rng=rng,
             claims=claims,
-            release=RELEASE,
-        )
-        self._cluster = BatchCluster(
-            handle,
-            scheduler_names=settings.scheduler_names,
-            default_queue=settings.default_queue,
-            unset_is_open=True,
         )
         self._guards = SessionGuards(settings.options, clock=clock, health=health, log=warn)
         self._actions = {
@@ -160,13 +150,8 @@ def _shared_text(pod: Pod, message: str) -> str:
 
 
 def _deserved(plugins: list[Any]) -> dict[str, dict[str, str]]:
-    """Return the deserved amounts of each queue according to proportion or capacity; empty without these plugins."""
-    for plugin in plugins:
-        if isinstance(plugin, Proportion):
-            return {name: amounts(account.deserved) for name, account in plugin.accounts.items()}
-        if isinstance(plugin, Capacity):
-            return {name: amounts(account.deserved) for name, account in plugin.queues.items()}
-    return {}
+    """Return what each queue deserves, by proportion or capacity."""
+    return {name: amounts(account.deserved) for name, account in accounts_of(plugins).items()}
 
 
 def _shares(session: Session, outcome: Outcome) -> dict[str, float]:

@@ -21,8 +21,7 @@ from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.attempt_results import ScheduleFailure
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
-from mooring.scheduler.schedule_pod import schedule_pod
-from mooring.scheduler.suggestions import evaluate_pod
+from mooring.scheduler.schedule_pod import evaluate_pod, schedule_pod
 from mooring.simulation.cases import CaseError, object_of, pod_of
 from mooring.simulation.sources import InputError
 

@@ -12,6 +12,9 @@ import msgspec
 
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.config.config_loader import load_document
+from mooring.config.document import read_document
 from mooring.loading import Setup
 from mooring.scheduler.engine import Engine
 from mooring.simulation.outcome import Outcome
@@ -60,6 +63,8 @@ class Question(_Part, frozen=True):
     add: str = ""
     #: Score plugin -> weight.
     weights: dict[str, int] = {}
+    #: A KubeSchedulerConfiguration in YAML or JSON that is used after the changes, with the plugins of the scheduler.
+    config: str = ""
     #: Manifests of which copies are added until one does not fit.
     fit: str = ""
     limit: int = 10_000
@@ -105,6 +110,18 @@ def with_weights(setup: Setup, weights: dict[str, int]) -> Setup:
     return msgspec.structs.replace(setup, config=config)
 
 
+def with_config(setup: Setup, text: str) -> Setup:
+    """Return a setup with another configuration. Raises InputError, ConfigError.
+
+    Extenders are not called in simulations. Here they are refused, because checking them would read files of this
+    machine, which the one who asks may not read.
+    """
+    document = read_document(text, source="config", release=setup.config.release)
+    if document.values.get("extenders"):
+        raise InputError("config: extenders are not called in simulations; leave them out")
+    return msgspec.structs.replace(setup, config=load_document(document, plugins=setup.catalog.specs()))
+
+
 def ask(
     question: Question,
     given: Sequence[Given],
@@ -124,6 +141,8 @@ def ask(
     simulate = run or (lambda objects, setup: run_simulation(objects, setup, seed))
     added = [*added, *_objects(question.add, "add")]
     copied = [*copied, *_objects(question.fit, "fit")]
+    if question.config.strip():
+        changed = with_config(changed or present, question.config)
     after_setup = with_weights(changed or present, question.weights)
     notes: list[str] = []
     if changed is not None or question.weights:
@@ -146,6 +165,18 @@ def run_simulation(given: Sequence[Given], setup: Setup, seed: int, progress: An
     """Simulate objects."""
     scenario, sessions = build_scenario(given, setup, seed=seed)
     return scenario, simulate_scenario(scenario, setup, seed=seed, sessions=sessions, progress=progress)
+
+
+def placed_objects(given: Sequence[Given], setup: Setup) -> list[KubeObject]:
+    """Return the objects of manifests after a simulation that places their pods. Raises as ``ask`` does."""
+    scenario, outcome = run_simulation(given, setup, 0)
+    found: list[KubeObject] = [*scenario.nodes]
+    for each in settle(given, scenario, outcome):
+        item = each.item
+        ended = isinstance(item, Pod) and item.is_finished
+        if isinstance(item, KubeObject) and not isinstance(item, Node) and not ended:
+            found.append(item)
+    return found
 
 
 def objects_of(engine: Engine, kinds: Sequence[type[KubeObject]]) -> list[KubeObject]:

@@ -10,7 +10,7 @@ import pytest
 from mooring.batch.actions.gang_eviction import Bundle, in_order, job_bundles, total
 from mooring.batch.job import JobInfo
 from mooring.batch.resource import Resource
-from tests.batch.cases import conf, decide, gang, job, node, queue, running, task
+from tests.batch.cases import conf, decide, gang, hyper_node, job, node, opened, queue, running, task
 
 PREEMPT = conf(("priority", "gang"), ("predicates", "capacity"), actions="enqueue, allocate, gangpreempt")
 RECLAIM = conf(("priority", "gang", "capacity"), ("predicates",), actions="enqueue, allocate, gangreclaim")
@@ -112,3 +112,97 @@ def test_gangreclaim_takes_from_queues_above_what_they_deserve() -> None:
     )
     assert len(answer["evicted"]) == 2
     assert len(answer["pipelined"]) == 2
+
+
+TOPOLOGY = ("network-topology-aware",)
+PREEMPT_IN_DOMAINS = conf(("priority", "gang"), ("predicates", *TOPOLOGY), actions="enqueue, allocate, gangpreempt")
+RECLAIM_IN_DOMAINS = conf(
+    ("priority", "gang", "capacity"), ("predicates", *TOPOLOGY), actions="enqueue, allocate, gangreclaim"
+)
+RACKS = [
+    *(node(f"n{number}", "4") for number in range(4)),
+    hyper_node("r0", 1, nodes=["n0", "n1"]),
+    hyper_node("r1", 1, nodes=["n2", "n3"]),
+    hyper_node("z", 2, within=["r0", "r1"]),
+]
+HARD = {"mode": "hard", "highestTierAllowed": 1}
+
+
+def racks_of(placed: dict[str, str]) -> set[int]:
+    return {int(place[1:]) // 2 for place in placed.values()}
+
+
+def fixed(nodes: list[str]) -> list[dict[str, Any]]:
+    """A running gang that must not be evicted."""
+    made = running("fixed", nodes, len(nodes))
+    made[0]["metadata"]["annotations"] = {"volcano.sh/preemptable": "false"}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("topology", "pods", "racks"),
+    [
+        (HARD, 6, {1}),
+        (HARD, 9, None),
+        ({"mode": "hard", "highestTierAllowed": 2}, 9, {0, 1}),
+        ({"mode": "soft"}, 9, {0, 1}),
+    ],
+    ids=["within a rack", "too large for a rack", "within a zone", "soft"],
+)
+def test_gangpreempt_evicts_within_one_domain(topology: dict[str, Any], pods: int, racks: set[int] | None) -> None:
+    old = running("old", ["n1", "n1", *["n2"] * 4, *["n3"] * 4], 1)
+    answer = decide(PREEMPT_IN_DOMAINS, RACKS, fixed(["n0"] * 4), old, important("new", pods, networkTopology=topology))
+    assert len(answer["pipelined"]) == (pods if racks else 0)
+    assert bool(answer["evicted"]) is bool(racks)
+    if racks:
+        assert racks_of(answer["pipelined"]) == racks
+
+
+def test_gangpreempt_places_each_part_within_a_domain() -> None:
+    policy = {"name": "p", "subGroupSize": 4, "minSubGroups": 2, "matchLabelKeys": ["part"], "networkTopology": HARD}
+    new = important("new", 8, subGroupPolicy=[policy])
+    for number, each in enumerate(new[2:]):
+        each["metadata"]["labels"] = {"part": str(number // 4)}
+    old = running("old", [f"n{number // 3}" for number in range(12)], 1)
+    answer = decide(PREEMPT_IN_DOMAINS, RACKS, old, new)
+    parts = [{place for name, place in answer["pipelined"].items() if int(name[-1]) // 4 == part} for part in range(2)]
+    assert all(len({int(each[1]) // 2 for each in part}) == 1 for part in parts), parts
+    assert len(answer["pipelined"]) == 8
+
+
+def test_gangreclaim_evicts_within_one_domain() -> None:
+    queues = [queue("p", deserved={"cpu": "8"}), queue("q", deserved={"cpu": "8"})]
+    old = running("old", [f"n{number // 3}" for number in range(12)], 1, queue="p")
+    answer = decide(RECLAIM_IN_DOMAINS, RACKS, *queues, old, gang("new", 6, queue="q", networkTopology=HARD))
+    assert len(answer["pipelined"]) == 6
+    assert len(racks_of(answer["pipelined"])) == 1
+
+
+def test_parts_beyond_the_minimum_are_safe() -> None:
+    policy = {"name": "p", "subGroupSize": 2, "minSubGroups": 1, "matchLabelKeys": ["part"]}
+    old = running("old", ["n0"] * 4, 2)
+    old[0]["spec"]["subGroupPolicy"] = [policy]
+    for number, each in enumerate(old[1:]):
+        each["metadata"]["labels"] = {"part": str(number // 2)}
+    _, session, _ = opened(PREEMPT_IN_DOMAINS, RACKS, old)
+    one = session.jobs["default/old"]
+    found = job_bundles(one, list(one.tasks.values()))
+    assert [(bundle.safe, [each.name for each in bundle.tasks]) for bundle in found] == [
+        (True, ["old-task-0", "old-task-1"]), (False, ["old-task-2", "old-task-3"])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("most", "pods"), [(8, 4), (1, 0)])
+def test_the_number_of_domains_is_limited(most: int, pods: int) -> None:
+    limit = f"\nconfigurations:\n- {{name: gangpreempt, arguments: {{maxDomains: {most}}}}}\n"
+    # The domain of tier 2, which is tried first, has no pods that may be evicted.
+    parts = {"name": "p", "subGroupSize": 4, "minSubGroups": 1, "matchLabelKeys": ["part"], "networkTopology": HARD}
+    new = important("new", 4, networkTopology={"mode": "hard", "highestTierAllowed": 2}, subGroupPolicy=[parts])
+    for each in new[2:]:
+        each["metadata"]["labels"] = {"part": "0"}
+    domains = [each for each in RACKS if each["kind"] == "Node"]
+    domains += [hyper_node("r0", 1, nodes=["n0", "n1"]), hyper_node("other", 2, nodes=["n2"])]
+    domains += [hyper_node("r1", 1, nodes=["n3"]), hyper_node("z", 3, within=["r0", "r1", "other"])]
+    old = running("old", ["n0", "n0", "n0", "n3", "n3", "n3"], 6)
+    answer = decide(PREEMPT_IN_DOMAINS + limit, domains, fixed(["n1"] * 4 + ["n2"] * 4), old, new)
+    assert len(answer["pipelined"]) == pods

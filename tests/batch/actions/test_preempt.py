@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mooring.batch.actions.preempt import Candidate, DryRun, _earliest_start, _evictable
-from tests.batch.cases import conf, decide, gang, group, node, pod, queue, running, session_of, task
+from mooring.batch.run import run_actions
+from tests.batch.cases import conf, decide, gang, group, node, opened, pod, queue, running, session_of, task
 
 ACTIONS = "enqueue, allocate, preempt"
 TEXT = conf(("priority", "gang", "conformance"), ("predicates", "proportion", "nodeorder"), actions=ACTIONS)
@@ -55,9 +56,14 @@ def test_pods_that_may_not_preempt_or_be_preempted() -> None:
     assert decide(TEXT, node("a", "2"), old, important("new", 1))["evicted"] == []
 
 
-def test_jobs_with_a_network_topology_do_not_preempt() -> None:
+def test_jobs_with_a_network_topology_do_not_preempt_and_are_reported() -> None:
     new = important("new", 1, networkTopology={"mode": "soft"})
-    assert decide(TEXT, node("a", "2"), running("old", ["a"] * 2, 1), new)["evicted"] == []
+    _, session, _ = opened(TEXT, node("a", "2"), running("old", ["a"] * 2, 1), new)
+    run_actions(session)
+    assert session.evictions == []
+    (warning,) = session.job_warnings
+    assert (warning[0].uid, warning[1]) == ("default/new", "NotSupported")
+    assert "gangpreempt" in warning[2]
 
 
 def test_more_important_tasks_preempt_within_their_job() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.batch.cases import conf, decide, gang, node, queue, running
+from tests.batch.cases import conf, decide, gang, hyper_node, node, queue, running
 
 TEXT = conf(("gang", "conformance"), ("proportion", "predicates"), actions="enqueue, allocate, reclaim")
 
@@ -50,3 +50,12 @@ def test_the_gang_of_the_victims_keeps_its_minimum() -> None:
         gang("new", 1, queue="q"),
     )  # fmt: skip
     assert answer["evicted"] == []
+
+
+def test_the_network_topology_is_not_considered() -> None:
+    text = conf(("gang",), ("proportion", "predicates", "network-topology-aware"), actions="enqueue, allocate, reclaim")
+    domains = [hyper_node(name, 1, nodes=[name]) for name in "ab"]
+    new = gang("new", 2, queue="q", networkTopology={"mode": "hard", "highestTierAllowed": 1})
+    old = running("old", ["a", "a", "b", "b"], queue="p")
+    answer = decide(text, node("a", "2"), node("b", "2"), *domains, queue("p"), queue("q"), old, new)
+    assert len(answer["evicted"]) == 2

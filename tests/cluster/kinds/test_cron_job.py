@@ -44,7 +44,7 @@ def test_schedules(schedule: str, zone: str, moment: str, latest: str, following
     ("schedule", "zone", "message"),
     [
         ("* * * *", "", "expected exactly 5 fields, found 4"),
-        ("@every 5m", "", "@every is not supported: use five fields"),
+        ("@every 5", "", "failed to parse duration @every 5"),
         ("60 * * * *", "", "end of range \\(60\\) above maximum \\(59\\)"),
         ("* * 0 * *", "", "beginning of range \\(0\\) below minimum \\(1\\)"),
         ("5-1 * * * *", "", "beyond end of range"),

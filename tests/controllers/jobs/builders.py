@@ -14,7 +14,7 @@ from mooring.controllers.jobs.job_pods import JobPod
 
 MASTER: dict[str, Any] = {"name": "master", "replicas": 1}
 WORKER: dict[str, Any] = {"name": "worker", "replicas": 2}
-TEMPLATE = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}
 
 
 def job(*tasks: dict[str, Any], version: int = 0, metadata: dict[str, Any] | None = None, **spec: Any) -> VolcanoJob:

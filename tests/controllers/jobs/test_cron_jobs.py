@@ -141,6 +141,7 @@ async def _replaced(world: World, first: str) -> bool:
 
 
 async def test_a_suspended_or_invalid_one_creates_nothing(world: World, clock: Clock) -> None:
+    world.without_admission()
     await create(world, schedule="61 * * * *")
     await until(lambda: _has_event(world, "UnParseableCronJobSchedule"))
     await world.merge(f"{CRONS}/c", {"spec": {"schedule": "* * * * *", "timeZone": "Nowhere/City"}})
@@ -150,6 +151,16 @@ async def test_a_suspended_or_invalid_one_creates_nothing(world: World, clock: C
     assert await names(world) == []
     await world.merge(f"{CRONS}/c", {"spec": {"suspend": False}})
     await until(lambda: has_jobs(world, 1))
+
+
+async def test_intervals_start_at_the_creation_and_the_last_job(world: World, clock: Clock) -> None:
+    await create(world, schedule="@every 5m")
+    await later(world, clock, 240)
+    assert await names(world) == []
+    await later(world, clock, 90)
+    await until(lambda: has_jobs(world, 1))
+    await later(world, clock, 300)
+    await until(lambda: has_jobs(world, 2))
 
 
 async def test_only_the_last_of_many_missed_times_counts(world: World, clock: Clock) -> None:

@@ -70,6 +70,18 @@ async def _lists(world: World, name: str, wanted: list[str]) -> bool:
     return bool((found.get("status") or {}).get("jobDependsOnList") == wanted)
 
 
+async def test_a_flow_that_waits_for_its_template_has_no_status(world: World) -> None:
+    """As in Volcano: its suite changes such a flow right after its creation, which a written status would refuse."""
+    async with controllers(world):
+        await flow(world, step("lost"))
+
+        async def reported() -> bool:
+            return any("does not exist" in each["message"] for each in await world.items("/api/v1/events"))
+
+        await until(reported)
+        assert not (await world.get(f"{BASE}/jobflows/f")).get("status")
+
+
 async def test_a_failed_job_fails_the_flow_and_a_missing_template_is_reported(world: World) -> None:
     async with controllers(world):
         await template(world, "a")

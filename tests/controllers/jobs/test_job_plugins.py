@@ -61,6 +61,21 @@ def test_invalid_arguments_are_errors(arguments: list[str], message: str) -> Non
         parse_flags("p", arguments, Example)
 
 
+def test_unknown_arguments_of_built_in_plugins_are_ignored_and_reported() -> None:
+    """As in Volcano, whose suite creates a job with such an argument. An argument of a user's plugin stays an error."""
+    plugins = JobPlugins(job(plugins={"svc": ["--enable-networking", "--publish-not-ready-addresses"]}))
+    assert ["plugin svc: unknown argument '--enable-networking'" in each for each in plugins.ignored] == [True]
+    assert any(each["kind"] == "Service" and each["spec"]["publishNotReadyAddresses"] for each in plugins.documents())
+    with pytest.raises(JobPluginError, match="must be true or false"):
+        JobPlugins(job(plugins={"svc": ["--publish-not-ready-addresses=perhaps"]}))
+
+    class Own(JobPlugin[Any]):
+        Args = Example
+
+    with pytest.raises(JobPluginError, match="unknown argument '--wrong'"):
+        JobPlugins(job(plugins={"svc": ["--word=a", "--wrong"]}), {"svc": Own})
+
+
 class Broken(JobPlugin[Any]):
     def on_pod_create(self, job: Any, task: Any, index: int, pod: Any) -> None:
         raise KeyError("missing")

@@ -117,7 +117,7 @@ async def test_no_pod_of_a_gang_that_does_not_fit_runs(cluster: World) -> None:
     assert await phase(cluster) == "Pending"
     found = await pods(cluster)
     assert all("nodeName" not in pod["spec"] for pod in found.values())
-    await cluster.merge(f"{JOBS}/j", {"spec": {"tasks": [task(replicas=3, cpu="3")]}})
+    await cluster.merge(f"{JOBS}/j", {"spec": {"minAvailable": 3, "tasks": [task(replicas=3, cpu="3")]}})
     running_now = await reach(cluster, "Running")
     assert running_now["minAvailable"] == 3
 
@@ -168,6 +168,7 @@ async def test_a_completed_task_completes_the_job(cluster: World) -> None:
 
 
 async def test_a_job_in_a_missing_queue_says_so(cluster: World) -> None:
+    cluster.without_admission()
     await submit(cluster, task(), queue="nowhere")
 
     async def reported() -> bool:
@@ -233,7 +234,15 @@ async def test_a_pod_that_is_pending_too_long(cluster: World) -> None:
     assert any("Execute action TerminateJob after 1s" in each for each in await notes(cluster, "ExecuteAction"))
 
 
+async def test_an_unknown_argument_of_a_plugin_is_reported(cluster: World) -> None:
+    await submit(cluster, task(), plugins={"svc": ["--enable-networking"]})
+    await reach(cluster, "Running")
+    (note,) = await notes(cluster, "UnknownArgument")
+    assert note.startswith("plugin svc: unknown argument '--enable-networking'")
+
+
 async def test_validation_errors_are_reported(cluster: World) -> None:
+    cluster.without_admission()
     await submit(cluster, task(replicas=1), minAvailable=2)
     found = await until(lambda: message(cluster))
     assert "greater than total replicas" in found
@@ -295,3 +304,63 @@ async def first(world: World, reason: str) -> str:
 async def message(world: World) -> str:
     found: str = (await status(world)).get("state", {}).get("message", "")
     return found
+
+
+# The conditions of a job at the end: its phases, each at its last place.
+_RESTARTED = ("Restarting", "Pending", "Running")
+_TERMINATED = ("Pending", "Running", "Terminating", "Terminated")
+_ABORTED, _COMPLETED = ("Pending", "Running", "Aborting", "Aborted"), ("Pending", "Running", "Completing", "Completed")
+#: What happens to a pod, the policies of the job and of its task, and the conditions. As in Volcano's suite.
+LIFECYCLES: tuple[tuple[str, list[dict[str, Any]], list[dict[str, Any]], tuple[str, ...]], ...] = (
+    ("fail", [{"event": "PodFailed", "action": "RestartJob"}], [], _RESTARTED),
+    ("fail", [{"event": "PodFailed", "action": "TerminateJob"}], [], _TERMINATED),
+    ("fail", [{"event": "PodFailed", "action": "AbortJob"}], [], _ABORTED),
+    ("fail", [{"event": "PodFailed", "action": "RestartPod"},
+              {"event": "PodEvicted", "action": "TerminateJob", "timeout": "5m"}], [], _RESTARTED),
+    ("evict", [{"event": "PodEvicted", "action": "RestartJob"}], [], _RESTARTED),
+    ("evict", [{"event": "PodEvicted", "action": "TerminateJob"}], [], _TERMINATED),
+    ("evict", [{"event": "PodEvicted", "action": "AbortJob"}], [], _ABORTED),
+    ("evict", [{"event": "*", "action": "RestartJob"}], [], _RESTARTED),
+    ("succeed", [{"event": "TaskCompleted", "action": "CompleteJob"}], [], _COMPLETED),
+    ("retry", [{"event": "TaskFailed", "action": "TerminateJob"}], [], _TERMINATED),
+    ("fail", [{"exitCode": 3, "action": "RestartJob"}], [], _RESTARTED),
+    ("evict", [{"events": ["PodEvicted", "PodFailed"], "action": "TerminateJob"}], [], _TERMINATED),
+    ("fail", [], [{"event": "PodFailed", "action": "RestartJob"}], _RESTARTED),
+    ("evict", [], [{"event": "PodEvicted", "action": "RestartJob"}], _RESTARTED),
+    ("evict", [], [{"event": "PodEvicted", "action": "TerminateJob"}], _TERMINATED),
+    ("succeed", [], [{"event": "TaskCompleted", "action": "CompleteJob"}], _COMPLETED),
+    ("fail", [{"event": "PodFailed", "action": "AbortJob"}], [{"event": "PodFailed", "action": "RestartJob"}],
+     _RESTARTED),
+)  # fmt: skip
+
+
+async def test_the_lifecycles_that_volcanos_suite_checks(cluster: World) -> None:
+    """All at once, one job each."""
+    for number, (trigger, policies, of_task, _) in enumerate(LIFECYCLES):
+        tasks = [task("main", 1, cpu="10m", policies=of_task), task("other", 1, cpu="10m")]
+        tasks[0]["template"]["spec"]["restartPolicy"] = "OnFailure" if trigger == "retry" else "Never"
+        await submit(cluster, *tasks, name=f"j{number}", policies=policies)
+    for number, (trigger, *_) in enumerate(LIFECYCLES):
+        await reach(cluster, "Running", f"j{number}")
+        pod = f"{PODS}/j{number}-main-0"
+        if trigger == "evict":
+            await cluster.client.send("DELETE", pod)
+        elif trigger == "retry":
+            container = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 3}
+            await cluster.merge(f"{pod}/status", {"status": {"containerStatuses": [container]}})
+        else:
+            await finish(cluster, f"j{number}-main-0", 3 if trigger == "fail" else 0)
+    different: dict[str, Any] = {}
+
+    async def passed() -> bool:
+        different.clear()
+        for number, (*_, wanted) in enumerate(LIFECYCLES):
+            phases = [each["status"] for each in (await status(cluster, f"j{number}"))["conditions"]]
+            if tuple(phases) != wanted:
+                different[f"j{number}"] = (phases, wanted)
+        return not different
+
+    try:
+        await until(passed)
+    except TimeoutError:
+        assert not different

@@ -17,6 +17,21 @@ def test_deleting_an_old_pod_keeps_a_new_one_of_the_same_name() -> None:
     assert tracked.deleted == set()
 
 
+def test_deleted_victims_count_as_terminating_even_if_they_are_gone() -> None:
+    """Volcano's suite waits for a job that is Restarting with a terminating pod."""
+    tracked, found = TrackedJob(), job(metadata={"uid": ""})
+    first, second = job_pod("Running", uid="1"), job_pod("Pending", uid="2")
+    tracked.apply(None, first)
+    tracked.deleted.add("1")
+    assert tracked.counts(found, [first]).terminating == 1
+    tracked.apply(first, None)
+    assert tracked.counts(found, [first]).terminating == 1
+    tracked.apply(None, second)  # the new pod of the same name
+    counts = tracked.counts(found, [first])
+    assert (counts.pending, counts.terminating) == (1, 1)
+    assert tracked.counts(found).terminating == 0
+
+
 def test_a_job_of_the_same_name_resets_requests() -> None:
     tracked, first = TrackedJob(), job(metadata={"uid": "1"})
     assert tracked.reset_for(first)

@@ -22,8 +22,8 @@ def main() -> None:
 @main.command("build")
 @click.argument("parts", nargs=-1)
 def build_command(parts: tuple[str, ...]) -> None:
-    """Build what is missing: everything, or the PARTS named."""
-    _build(parts or tuple(part.name for part in PARTS))
+    """Build what is missing: everything that tests use, or the PARTS named."""
+    _build(parts or tuple(part.name for part in PARTS if not part.on_request))
 
 
 @main.command("run")

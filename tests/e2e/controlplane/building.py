@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.e2e.controlplane.parts import MODULES, PARTS, Module, Part, binary, cache_folder
+from tests.e2e.controlplane.parts import MODULES, PARTS, Module, ModuleCopy, Part, binary, cache_folder
 
 _STAMP: Final = "built.json"
 #: How often a line of progress comes where there is no screen to rewrite one on.
@@ -80,7 +80,9 @@ def _recipe(part: Part) -> str:
     """What the stamp says of a part that is up to date."""
     module = MODULES[part.module]
     digest = [_digest(module.sources)] if module.sources else []
-    return json.dumps([part.package, part.version, module.requires, *digest], sort_keys=True)
+    copies = [[each.path, each.version, each.files] for each in module.copies]
+    more = [copies] if copies else []
+    return json.dumps([part.package, part.version, module.requires, *digest, *more], sort_keys=True)
 
 
 def _digest(folder: Path) -> str:
@@ -95,6 +97,7 @@ def _ldflags(part: Part) -> str:
     version = "k8s.io/component-base/version"
     values = {f"{version}.gitVersion": f"v{part.folder}", f"{version}.gitMajor": major, f"{version}.gitMinor": minor}
     values["sigs.k8s.io/kwok/pkg/consts.Version"] = f"v{part.version}"
+    values["volcano.sh/volcano/pkg/version.Version"] = f"v{part.version}"
     values["helm.sh/helm/v3/internal/version.version"] = f"v{part.version}"
     # The cluster that charts are rendered for where there is none.
     for package in ("chartutil", "lint/rules"):
@@ -108,9 +111,14 @@ def _write_module(module: Module) -> Path:
     lines = [f"module mooring.test/{module.name}", "", "go 1.26.0", ""]
     lines += [f"require {path} {version}" for path, version in module.requires.items()]
     lines += [f"replace {path} => {path} {module.staging_version}" for path in _staging(module)]
+    lines += [f"replace {old} => {new}" for old, new in _own_replaces(module)]
+    lines += [f"replace {each.path} => ./{_copy_folder(each)}" for each in module.copies]
     text = "\n".join(lines) + "\n"
     recipe = folder / "recipe"
     wanted = text + (f"// {_digest(module.sources)}\n" if module.sources else "")
+    wanted += "".join(
+        f"// {each.path} {each.version} {name}\n{content}" for each in module.copies for name, content in each.files
+    )
     if recipe.exists() and recipe.read_text() == wanted:
         return folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -120,6 +128,8 @@ def _write_module(module: Module) -> Path:
     for name, content in (*module.files, *ours, ("parts.go", _blank_imports(module))):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
+    for each in module.copies:
+        _copy(each, folder / _copy_folder(each))
     _say(f"completing the Go module {module.name} (downloads what is not there yet)")
     _go(folder, "mod", "tidy")
     recipe.write_text(wanted)
@@ -140,9 +150,37 @@ def _staging(module: Module) -> list[str]:
     """The requirements that exist only inside the module's own repository, as its go.mod tells by their version."""
     if not module.staging_of:
         return []
-    wanted = f"{module.staging_of}@{module.requires[module.staging_of]}"
-    found = json.loads(_go(Path.home(), "mod", "download", "-json", wanted))
+    found = _download(module.staging_of, module.requires[module.staging_of])
     return _STAGING_REQUIREMENT.findall(Path(found["GoMod"]).read_text())
+
+
+def _own_replaces(module: Module) -> list[tuple[str, str]]:
+    """The replacements of a module that Go ignores in others, without those by folders of its repository."""
+    if not module.replaces_of:
+        return []
+    found = _download(module.replaces_of, module.requires[module.replaces_of])
+    listed = json.loads(_go(Path.home(), "mod", "edit", "-json", found["GoMod"])).get("Replace") or []
+    pairs = [(each["Old"]["Path"], each["New"]) for each in listed]
+    return [(old, f"{new['Path']} {new['Version']}") for old, new in pairs if new.get("Version")]
+
+
+def _copy_folder(copy: ModuleCopy) -> str:
+    return copy.path.rpartition("/")[2]
+
+
+def _copy(copy: ModuleCopy, to: Path) -> None:
+    """Copy a module from Go's cache, where files are read-only, and complete it."""
+    shutil.copytree(_download(copy.path, copy.version)["Dir"], to, copy_function=shutil.copyfile)
+    for path in (to, *to.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    for name, content in copy.files:
+        (to / name).write_text(content)
+
+
+def _download(path: str, version: str) -> dict[str, str]:
+    """Where Go's cache holds a module."""
+    found: dict[str, str] = json.loads(_go(Path.home(), "mod", "download", "-json", f"{path}@{version}"))
+    return found
 
 
 def _go(folder: Path, *arguments: str) -> str:

@@ -128,6 +128,20 @@ def scheduler_config(path: Path, kubeconfig: Path, given: dict[str, Any] | None,
     return path
 
 
+def volcano(conf: Path, kubeconfig: Path, port: int, more: Iterable[str] = ()) -> list[str]:
+    """Volcano's scheduler, for comparison."""
+    flags = {
+        "kubeconfig": kubeconfig,
+        "scheduler-conf": conf,
+        "leader-elect": "false",
+        "enable-healthz": "true",
+        "healthz-address": f"{LOOPBACK}:{port}",
+        "listen-address": f"{LOOPBACK}:0",
+        "cache-dumper": "false",
+    }
+    return [str(binary("vc-scheduler")), *_flags(flags), *more]
+
+
 def kwok(kubeconfig: Path, port: int, stages: Path) -> list[str]:
     """KWOK plays the kubelet of every node."""
     flags = {

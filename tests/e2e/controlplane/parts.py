@@ -15,6 +15,7 @@ ETCD: Final = "3.6.8"
 KWOK: Final = "0.8.0"
 HELM: Final = "3.18.0"
 CONTROLLER_RUNTIME: Final = "0.24.1"
+VOLCANO: Final = "1.15.1"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,18 @@ class Part:
     package: str
     #: Whether tests in general cannot do without it; some may need others too.
     needed: bool = True
+    #: Whether it is built only when it is named.
+    on_request: bool = False
+
+
+@dataclass(frozen=True)
+class ModuleCopy:
+    """A Go module that is copied and completed by files of our own, because the wanted version is not published."""
+
+    path: str
+    version: str
+    #: Path -> content.
+    files: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,10 @@ class Module:
     #: The module whose `v0.0.0` requirements are replaced, and the version that they are replaced by.
     staging_of: str = ""
     staging_version: str = ""
+    #: The module whose own replacements of modules by modules are repeated.
+    replaces_of: str = ""
+    #: Modules that are replaced by completed copies.
+    copies: tuple[ModuleCopy, ...] = ()
     #: Further files: path -> content.
     files: tuple[tuple[str, str], ...] = ()
     #: A folder of this repository with the Go files of a program; it is built again when they change.
@@ -61,6 +78,14 @@ import (
 )
 
 func main() { etcdmain.Main(os.Args) }
+"""
+
+# What Volcano 1.15 uses and the newest published version of its API module does not have.
+_VOLCANO_API: Final = """\
+package v1beta1
+
+// QueueAllocationGateKey is the scheduling gate of pods that wait for room in their queue.
+const QueueAllocationGateKey = GroupName + "/queue-allocation-gate"
 """
 
 
@@ -115,6 +140,18 @@ MODULES: Final = {
         },
         sources=Path(__file__).parents[1] / "embedded" / "controller_runtime",
     ),
+    # The API module of Volcano 1.15 exists only in its repository.
+    "volcano": Module(
+        name="volcano",
+        folder=MAIN,
+        requires={"volcano.sh/volcano": f"v{VOLCANO}"},
+        replaces_of="volcano.sh/volcano",
+        copies=(
+            ModuleCopy(
+                "volcano.sh/apis", "v1.14.0", (("pkg/apis/scheduling/v1beta1/added_in_1_15.go", _VOLCANO_API),)
+            ),
+        ),
+    ),
     "helm": Module(name="helm", folder=MAIN, requires={"helm.sh/helm/v3": f"v{HELM}"}),
 }  # fmt: skip
 
@@ -146,6 +183,8 @@ PARTS: Final = (
     ),
     Part("operator", CONTROLLER_RUNTIME, "operator", MAIN, ".", needed=False),
     Part("helm", HELM, "helm", MAIN, "helm.sh/helm/v3/cmd/helm", needed=False),
+    # For `bench.session_shadow`.
+    Part("vc-scheduler", VOLCANO, "volcano", MAIN, "volcano.sh/volcano/cmd/scheduler", needed=False, on_request=True),
 )
 
 

@@ -184,6 +184,12 @@ class ControlPlane:
         )
         return self.run(name, command, ready=_serves_tls(port, "/readyz"), wait=wait)
 
+    def start_vc_scheduler(self, conf: Path, flags: Sequence[str] = ()) -> Process:
+        """Start Volcano's scheduler with its configuration; its definitions must be there."""
+        port = free_port()
+        command = commands.volcano(conf, self.kubeconfig("admin"), port, flags)
+        return self.run("vc-scheduler", command, ready=_serves(f"http://{LOOPBACK}:{port}/healthz"))
+
     def scheduler_config(self, config: dict[str, Any] | None, *, name: str, user: str = "scheduler") -> Path:
         """Write a KubeSchedulerConfiguration for this control plane; Mooring reads the same."""
         return commands.scheduler_config(self.folder / f"{name}.yaml", self.kubeconfig(user), config, _QPS)

@@ -31,6 +31,8 @@ class History:
         self.nodes: dict[str, list[str]] = {}
         #: uid -> time.monotonic() of when it was first seen bound.
         self.bound_at: dict[str, float] = {}
+        #: uid -> the uid of the pod's controller, if it has one.
+        self.controllers: dict[str, str] = {}
         #: Node -> millicores that the pods on it request now, and the most that they ever did at a time.
         self._requested: dict[str, int] = {}
         self.peaks: dict[str, int] = {}
@@ -92,6 +94,9 @@ class History:
 
     def _see(self, pod: dict[str, Any], *, deleted: bool = False) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
+        if uid not in self.nodes:
+            owners = pod["metadata"].get("ownerReferences", ())
+            self.controllers[uid] = next((each["uid"] for each in owners if each.get("controller")), "")
         seen = self.nodes.setdefault(uid, [])
         if node and (not seen or seen[-1] != node):
             seen.append(node)

@@ -13,7 +13,7 @@ import ssl
 import threading
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 from tests.e2e.controlplane import ControlPlane
@@ -40,9 +40,11 @@ _BYTES: Final = 1 << 16
 class FaultProxy:
     """Passes requests on, except where the plan says otherwise. A context manager."""
 
-    def __init__(self, plane: ControlPlane, plan: Plan = NOTHING) -> None:
+    def __init__(self, plane: ControlPlane, plan: Plan = NOTHING, *, watch_delay: float = 0.0) -> None:
         self._plane = plane
         self.plan = plan
+        #: How much later clients see the events of watches, in seconds.
+        self.watch_delay = watch_delay
         #: When which request came: time.monotonic(), method, target.
         self.requests: list[tuple[float, str, str]] = []
         self._loop: asyncio.AbstractEventLoop
@@ -154,6 +156,10 @@ class _Session:
             writer.write(request)
             await writer.drain()
             head = await reader.readuntil(b"\r\n\r\n")
+            # The answer to a watch that the server refuses, with 429 for example, is not a stream.
+            watch = watch and head.split(b" ", 2)[1] == b"200"
+            if watch and fault is None and self._proxy.watch_delay:
+                await self._relay_late(head, reader)
             if watch:
                 await self._relay_watch(head, reader, fault)
                 return
@@ -201,6 +207,33 @@ class _Session:
             left -= len(data)
         self._break()
 
+    async def _relay_late(self, head: bytes, reader: asyncio.StreamReader) -> None:
+        """Pass a stream on, each part of it after the delay."""
+        parts: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def read() -> None:
+            try:
+                while data := await reader.read(_BYTES):
+                    parts.put_nowait((time.monotonic() + self._proxy.watch_delay, data))
+            finally:
+                parts.put_nowait((0.0, b""))  # the stream is over
+
+        self._writer.write(head)
+        reading = asyncio.create_task(read())
+        try:
+            while True:
+                due, data = await parts.get()
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                if not data:
+                    break
+                self._writer.write(data)
+                await self._writer.drain()
+        finally:
+            reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await reading
+        self._break()
+
     async def _refuse(self, status: int) -> None:
         reason = _REASONS.get(str(status), "Expired")
         said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reason}
@@ -228,7 +261,7 @@ class _Session:
                 self._break()
         return self._server
 
-    def _break(self) -> None:
+    def _break(self) -> NoReturn:
         self._writer.transport.abort()
         raise _Broken
 

@@ -59,6 +59,10 @@ class Trial:
         self._schedulers.append(process)
         return process
 
+    def add_scheduler(self, process: Process) -> None:
+        """Stop a process at the end, and check its log."""
+        self._schedulers.append(process)
+
     def wait_all_bound(self, timeout: float = 150.0) -> None:
         """Wait until no pod waits any more, but for those that cannot be placed."""
 

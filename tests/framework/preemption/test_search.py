@@ -15,6 +15,7 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import Candidate, best
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
+from mooring.framework.preemption.victims import PodVictims
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.profile import Bound
 from mooring.scheduler.profiles import Profiles
@@ -79,7 +80,7 @@ def test_together_is_the_same_as_one_by_one(seed):
     assert can_search_together(cycle.filter_plugins(state))
     budgets = Budgets(cache.objects.lister(PodDisruptionBudget).list())
     for row, node in enumerate(cache.table.nodes):
-        alone = search_one(cycle.handle, state, pod, node, budgets)
+        alone = search_one(cycle.handle, state, pod, node, budgets, PodVictims(cycle.handle))
         statuses = NodeStatuses(cache.table)
         harvest = search_together(cycle.handle, state, pod, np.array([row]), budgets, statuses)
         if isinstance(alone, Candidate):
@@ -101,7 +102,9 @@ def test_the_best_of_many_is_the_best_of_each(seed):
     if not cycle.pre_filter(state, pod).status.is_success:
         return
     budgets = Budgets(cache.objects.lister(PodDisruptionBudget).list())
-    found = [search_one(cycle.handle, state, pod, node, budgets) for node in cache.table.nodes]
+    found = [
+        search_one(cycle.handle, state, pod, node, budgets, PodVictims(cycle.handle)) for node in cache.table.nodes
+    ]
     candidates = [each for each in found if isinstance(each, Candidate)]
     rows = np.arange(len(cache.table))
     harvest = search_together(cycle.handle, state, pod, rows, budgets, NodeStatuses(cache.table))

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mooring.kube import Client
+from mooring.config import load_config
+from mooring.kube import Client, load_access
+from mooring.live import LiveScheduler
+from mooring.live.batch.batch_settings import BatchSettings
+from mooring.loading import Catalog, Setup
+from mooring.loading.setup_files import SetupFiles
 
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+"""
 CONF = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"
 tiers:
@@ -19,6 +32,8 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 GROUPS = f"{SCHEDULING}/namespaces/default/podgroups"
 PODS = "/api/v1/namespaces/default/pods"
+RESOURCE = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{RESOURCE}/namespaces/default/resourceclaims"
 
 
 class World:
@@ -45,22 +60,36 @@ class World:
         body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
         await self.ask("POST", f"{SCHEDULING}/queues", {**body, "spec": {"weight": 1, **spec}})
 
-    async def gang(self, name: str, pods: int, *, cpu: str = "1", queue: str = "default", least: int = -1) -> None:
+    async def gang(
+        self, name: str, pods: int, *, cpu: str = "1", queue: str = "default", least: int = -1, claim: str = ""
+    ) -> None:
         spec = {"minMember": pods if least < 0 else least, "queue": queue}
         group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
         await self.ask("POST", GROUPS, {**group, "spec": spec})
         for number in range(pods):
-            await self.pod(f"{name}-task-{number}", group=name, cpu=cpu)
+            await self.pod(f"{name}-task-{number}", group=name, cpu=cpu, claim=claim)
 
-    async def pod(self, name: str, *, group: str, cpu: str, scheduler: str = "volcano") -> None:
+    async def device(self, node: str) -> None:
+        """Give a node a device, and create a claim of that name for it."""
+        spec: dict[str, Any] = {"selectors": [{"cel": {"expression": "true"}}]}
+        await self.ask("POST", f"{RESOURCE}/deviceclasses", {"metadata": {"name": "any"}, "spec": spec})
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "one"}]}
+        await self.ask("POST", f"{RESOURCE}/resourceslices", {"metadata": {"name": node}, "spec": spec})
+        spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "any"}}]}}
+        await self.ask("POST", CLAIMS, {"metadata": {"name": "device"}, "spec": spec})
+
+    async def pod(self, name: str, *, group: str, cpu: str, scheduler: str = "volcano", claim: str = "") -> None:
         container = {"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}
         annotations = {"scheduling.k8s.io/group-name": group}
-        body = {
+        body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "annotations": annotations},
             "spec": {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0},
         }
+        if claim:
+            body["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimName": claim}]
         await self.ask("POST", PODS, body)
 
     async def placed(self, prefix: str) -> dict[str, str]:
@@ -91,3 +120,43 @@ class World:
     async def group(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = await self.ask("GET", f"{GROUPS}/{name}")
         return found.get("status", {})
+
+
+@contextlib.asynccontextmanager
+async def scheduling(
+    world: World, files: SetupFiles | None = None, catalog: Catalog | None = None, **settings: Any
+) -> AsyncIterator[LiveScheduler]:
+    batch = BatchSettings(scheduler_conf=world.conf, schedule_period=0.2, **settings)
+    access = load_access(kubeconfig=str(world.kubeconfig))
+    setup = files.load() if files is not None else Setup(load_config(CONFIG, source="test"), catalog or Catalog())
+    scheduler = LiveScheduler(setup.config, access, catalog=setup.catalog, batch=batch, files=files)
+    task = asyncio.ensure_future(scheduler.run())
+    ready = asyncio.ensure_future(scheduler.ready.wait())
+    try:
+        await asyncio.wait({task, ready}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        assert ready.done(), task
+        yield scheduler
+    finally:
+        ready.cancel()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], Any]) -> Any:
+    async with asyncio.timeout(60):
+        while True:
+            found = condition()
+            found = await found if asyncio.iscoroutine(found) else found
+            if found:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def reached(world: World, prefix: str, count: int) -> bool:
+    return await world.count(prefix) == count
+
+
+async def has_reason(world: World, name: str, reasons: set[str]) -> bool:
+    pod = await world.ask("GET", f"{PODS}/{name}")
+    return any(each.get("reason") in reasons for each in pod["status"].get("conditions", []))

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from mooring.api.devices import ResourceClaim
 from mooring.checkpoints import PausableSteps
 from mooring.cli.explanation_tables import pod_parts
-from mooring.cluster import EmbeddedCluster
-from mooring.config import ConfigError, load_config
-from mooring.kube import Client, NotFound, load_access
+from mooring.config import ConfigError
+from mooring.kube import Client, NotFound
 from mooring.live import LiveScheduler
 from mooring.live.batch import batch_scheduler
 from mooring.live.batch.batch_settings import BatchSettings
+from mooring.live.claim_writer import ApiClaimWriter
 from mooring.live.endpoints.plugin_status import plugin_status
-from mooring.loading import Catalog, Requested, Setup, find_plugins
+from mooring.loading import Requested, find_plugins
 from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.plugin_sources import PluginEntry, PluginSources
 from mooring.loading.setup_files import SetupFiles
-from mooring.releases import V1_36, V1_37
-from mooring.scheduler.pod_explanation import explain
-from tests.live.batch.batch_world import PODS, SCHEDULING, World
+from mooring.scheduler.pod_explanation import explain, explain_with_pauses
+from tests.live.batch.batch_world import CLAIMS, CONFIG, PODS, SCHEDULING, World, has_reason, reached, scheduling, until
 from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE
 from tests.log_capture import capture_logs
-
-CONFIG = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: false}
-"""
 
 
 class Magic:
@@ -50,59 +41,8 @@ class Magic:
         session.add_node_order(lambda task, node: 10_000.0 if node.name == self.args.node else 0.0)
 
 
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    cluster = EmbeddedCluster()
-    await cluster.start()
-    cluster.add_nodes(3, capacity={"cpu": "4", "memory": "32Gi", "pods": "110"})
-    (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
-    async with Client(load_access(kubeconfig=str(tmp_path / "kubeconfig"))) as client:
-        yield World(client, tmp_path)
-    await cluster.stop()
-
-
-@contextlib.asynccontextmanager
-async def scheduling(
-    world: World, files: SetupFiles | None = None, catalog: Catalog | None = None, **settings: Any
-) -> AsyncIterator[LiveScheduler]:
-    batch = BatchSettings(scheduler_conf=world.conf, schedule_period=0.2, **settings)
-    access = load_access(kubeconfig=str(world.kubeconfig))
-    setup = files.load() if files is not None else Setup(load_config(CONFIG, source="test"), catalog or Catalog())
-    scheduler = LiveScheduler(setup.config, access, catalog=setup.catalog, batch=batch, files=files)
-    task = asyncio.ensure_future(scheduler.run())
-    ready = asyncio.ensure_future(scheduler.ready.wait())
-    try:
-        await asyncio.wait({task, ready}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
-        assert ready.done(), task
-        yield scheduler
-    finally:
-        ready.cancel()
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def until(condition: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(60):
-        while True:
-            found = condition()
-            found = await found if asyncio.iscoroutine(found) else found
-            if found:
-                return found
-            await asyncio.sleep(0.05)
-
-
-async def reached(world: World, prefix: str, count: int) -> bool:
-    return await world.count(prefix) == count
-
-
 async def _phase(world: World, name: str, phase: str) -> bool:
     return (await world.group(name)).get("phase") == phase
-
-
-async def _reason(world: World, name: str, reasons: set[str]) -> bool:
-    pod = await world.ask("GET", f"{PODS}/{name}")
-    return any(each.get("reason") in reasons for each in pod["status"].get("conditions", []))
 
 
 @pytest.mark.parametrize("definition", [POD_GROUP, POD_GROUP_WITH_STATUS], ids=["plain", "status"])
@@ -124,7 +64,7 @@ async def test_a_gang_is_bound_whole_or_not_at_all(world: World, definition: dic
         await until(lambda: waiting.search(metrics.render()[0].decode()))
         await until(lambda: allocated.search(metrics.render()[0].decode()))
         assert status["conditions"][0]["reason"] == "NotEnoughResources"
-        await until(lambda: _reason(world, "huge-task-0", {"Schedulable", "Unschedulable"}))
+        await until(lambda: has_reason(world, "huge-task-0", {"Schedulable", "Unschedulable"}))
 
 
 async def test_a_session_pauses_between_the_tasks_of_a_gang(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +141,16 @@ async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
         shown = "\n".join(map(str, pod_parts(made)))
         assert "by a session, with gang default/fits of queue default; 3 node(s) evaluated, 3 feasible." in shown
         assert "Weighted scores of the chosen node and the next best nodes" in shown
-        # Why a gang waits is told by its group and queue.
+        # The explanation of a pending pod is that of its gang.
         assert explain(engine, "default/huge-task-8") is None
+        async with asyncio.timeout(20):  # a busy machine may have too little time for a search
+            while True:
+                waiting = await explain_with_pauses(engine, "default/huge-task-8", scheduler.batch)
+                assert waiting is not None
+                if waiting.suggestions:
+                    break
+        assert (waiting.state, waiting.gang) == ("pending", "default/huge")
+        assert all(each.text and each.node for each in waiting.suggestions)
         waits = [records.get(f"default/huge-task-{number}") for number in range(9)]
         assert all(each is not None and each.waits and each.message for each in waits)
         await world.ask("DELETE", f"{PODS}/huge-task-8")
@@ -227,7 +175,7 @@ async def test_an_invalid_group_or_queue_gets_an_event_and_stops_nothing(
         assert found["message"].startswith('queue "bad" is invalid: spec.capability: cpu: ')
         await until(lambda: world.event("Queue", "bad", "Invalid"))
         await until(lambda: world.event("PodGroup", "invalid", "Invalid"))
-        await until(lambda: _reason(world, "invalid-task-0", {"Invalid"}))
+        await until(lambda: has_reason(world, "invalid-task-0", {"Invalid"}))
         # Repaired, it is scheduled; meanwhile one event was enough.
         assert scheduler.batch is not None
         await world.patch_group("invalid", {"spec": {"minResources": {"cpu": "1"}}})
@@ -373,7 +321,7 @@ async def test_two_engines_fill_the_same_nodes_and_neither_overfills_them(world:
         await until(lambda: reached(world, "gang", 6))
         await until(lambda: reached(world, "single", 6))
         await world.pod("single-late", group="", cpu="1", scheduler="default-scheduler")
-        await until(lambda: _reason(world, "single-late", {"Unschedulable"}))
+        await until(lambda: has_reason(world, "single-late", {"Unschedulable"}))
         used = list((await world.placed("")).values())
         assert {node: used.count(node) for node in used} == {"node-0": 4, "node-1": 4, "node-2": 4}
         assert not await scheduler.cache_differences()
@@ -385,11 +333,11 @@ async def test_a_failed_bind_is_tried_again(world: World, monkeypatch: pytest.Mo
     refused: list[str] = []
     original = Client.bind
 
-    async def bind(self: Client, pod: Any, node: str) -> None:
+    async def bind(self: Client, pod: Any, node: str, *annotations: Any) -> None:
         if pod.name == "gang-task-1" and not refused:
             refused.append(node)
             raise NotFound(404, "NotFound", "just this once")
-        await original(self, pod, node)
+        await original(self, pod, node, *annotations)
 
     monkeypatch.setattr(Client, "bind", bind)
     async with scheduling(world) as scheduler:
@@ -398,6 +346,41 @@ async def test_a_failed_bind_is_tried_again(world: World, monkeypatch: pytest.Mo
         assert scheduler.batch is not None
         await until(lambda: not scheduler.engine.cache.assumed)
         assert not await scheduler.cache_differences()
+
+
+async def test_a_pod_whose_bind_failed_waits_until_its_claim_is_released(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the next session finds the pod in the claim and does not add it again, before it is removed."""
+    await world.define(QUEUE, POD_GROUP)
+    await world.device("node-0")
+    removing, removed, binds = asyncio.Event(), asyncio.Event(), list[bool]()
+    original, unreserve = Client.bind, ApiClaimWriter.unreserve
+
+    async def bind(self: Client, pod: Any, node: str, *annotations: Any) -> None:
+        if pod.name == "claiming-task-0":
+            binds.append(removed.is_set())
+            if len(binds) == 1:
+                raise NotFound(404, "NotFound", "just this once")
+        await original(self, pod, node, *annotations)
+
+    async def unreserve_late(self: ApiClaimWriter, claim: ResourceClaim, uid: str) -> ResourceClaim:
+        removing.set()
+        await removed.wait()
+        return await unreserve(self, claim, uid)
+
+    monkeypatch.setattr(Client, "bind", bind)
+    monkeypatch.setattr(ApiClaimWriter, "unreserve", unreserve_late)
+    async with scheduling(world):
+        await world.gang("claiming", 1, claim="device")
+        await until(removing.is_set)
+        await world.gang("another", 1)  # a session runs meanwhile
+        await until(lambda: reached(world, "another", 1))
+        removed.set()
+        await until(lambda: reached(world, "claiming", 1))
+        assert binds == [False, True]
+        claim = await world.ask("GET", f"{CLAIMS}/device")
+        assert [user["name"] for user in claim["status"]["reservedFor"]] == ["claiming-task-0"]
 
 
 def test_a_bad_file_at_the_start_is_refused(tmp_path: Path) -> None:
@@ -524,9 +507,3 @@ async def test_a_plugin_of_sessions_is_reloaded_when_its_file_changes(world: Wor
     assert set((await world.placed("kept")).values()) == {"node-2"}, "the last good version stays"
     assert set((await world.placed("before")).values()) == {"node-1"}
     assert set((await world.placed("after")).values()) == {"node-2"}
-
-
-def test_sessions_read_the_kinds_of_devices_that_the_release_has() -> None:
-    common = {DeviceClass, ResourceClaim, ResourceSlice}
-    assert set(batch_scheduler.device_kinds(V1_36)) == common
-    assert set(batch_scheduler.device_kinds(V1_37)) == {*common, DeviceTaintRule}

@@ -41,3 +41,17 @@ def test_where_a_plugin_failed(tmp_path: Path) -> None:
         f'  File "{file}", line 9, in price',
         '    return {}["missing"]',
     ]
+
+
+def test_built_in_plugins_have_calls_and_a_mean_time() -> None:
+    with PluginCluster(nodes=2) as cluster:
+        cluster.start()
+        cluster.add(make_pod("web").obj())
+        assert cluster.node_of("web")
+        rows = {row.name: row for row in cluster.plugins()}
+    fit = rows["NodeResourcesFit"]
+    assert fit.source == "built in"
+    assert fit.calls > 0
+    assert fit.mean_micros is not None
+    assert fit.mean_micros > 0
+    assert rows["DefaultPreemption"].mean_micros is None  # it has not been called

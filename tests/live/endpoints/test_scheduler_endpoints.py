@@ -14,7 +14,7 @@ import aiohttp
 
 from mooring import Scheduler
 from mooring.config import default_config
-from mooring.kube import Access, Priority, RateLimiter
+from mooring.kube import Access, RateLimiter
 from mooring.live import ServerSettings
 from mooring.live.endpoints.scheduler_endpoints import make_observer, make_server
 from mooring.scheduler.engine import Engine
@@ -56,15 +56,15 @@ async def test_reviews_do_not_use_the_requests_of_the_scheduler(embedded, monkey
     """A flood of invented tokens reaches the API server at a limited rate, over other connections."""
     acquired: Counter[RateLimiter] = Counter()
 
-    async def acquire(self: RateLimiter, priority: Priority = Priority.STATUS) -> None:
+    def take(self: RateLimiter) -> bool:
         acquired[self] += 1
-        await original(self, priority)
+        return original(self)
 
-    original = RateLimiter.acquire
+    original = RateLimiter.try_acquire
     serve = ServerSettings(port=0, insecure=True)
     async with Scheduler(kubeconfig=embedded.kubeconfig, leader_elect=False, serve=serve) as scheduler:
         await scheduler.ready()
-        monkeypatch.setattr(RateLimiter, "acquire", acquire)
+        monkeypatch.setattr(RateLimiter, "try_acquire", take)
         async with aiohttp.ClientSession(scheduler.url) as session:
             flood = [get(session, "/metrics", f"invented-{number}") for number in range(100)]
             found = Counter(status for status, _ in await asyncio.gather(*flood))

@@ -24,6 +24,9 @@ ALLOCATION = claim(status=allocated("gpu-0")).status.allocation
 class Server:
     """A claim writer that keeps one claim, and fails as told."""
 
+    shares_allocations = True
+    patient = False
+
     def __init__(self, stored: ResourceClaim, *failures: Exception | None) -> None:
         self.stored = self._versioned(stored)
         self.failures = list(failures)
@@ -44,6 +47,11 @@ class Server:
             raise failure
         self.stored = self._versioned(made)
         return self.stored
+
+    async def until_written(
+        self, claim: ResourceClaim, outcome: asyncio.Future[ResourceClaim | None]
+    ) -> ResourceClaim | None:
+        return await outcome
 
     async def get(self, claim: ResourceClaim) -> ResourceClaim:
         self.calls.append("get")
@@ -215,6 +223,19 @@ def test_a_pod_is_tried_again_when_its_left_over_claim_is_gone() -> None:
     lister.put(stored)
     lister.remove("left-over", "default")
     assert activated == [POD.key]
+
+
+@pytest.mark.parametrize("method", ["delete_left_over", "deallocate"])
+def test_a_pod_is_tried_again_if_its_claim_cannot_be_freed(method: str) -> None:
+    """Otherwise nothing happens to the claim, and the pod waits for five minutes."""
+    activated: list[str] = []
+    handle = Handle(activate=activated.extend)
+    stored = claim(status=allocated("gpu-0"))
+    server = Server(stored, ClaimWriteError("not now"))
+    with pytest.raises(ClaimWriteError):
+        getattr(ClaimBinder(handle, ClaimTracker(handle.objects.lister(ResourceClaim))), method)(server, stored, POD)
+    assert activated == [POD.key]
+    assert server.pauses == 1
 
 
 class SlowServer(Server):

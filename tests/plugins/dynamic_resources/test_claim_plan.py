@@ -9,6 +9,7 @@ import pytest
 from mooring.api.codec import fit
 from mooring.api.devices import DeviceAttribute, DeviceConstraint
 from mooring.plugins.dynamic_resources.claim_plan import AllocationError, ConstraintPlan, attribute_value
+from mooring.releases import V1_37
 from tests.plugins.device_world import claim, exactly, gpu_slice, plans, pools
 
 LIST = {
@@ -46,7 +47,7 @@ def test_tolerations(tolerations: Any, tolerated: bool) -> None:
 @pytest.mark.parametrize(("requests", "covered"), [([], True), (["l"], True), (["l/s"], True), (["s"], False)])
 def test_constraints_cover_requests(requests: list[str], covered: bool) -> None:
     (plan,) = plans(claim(LIST))
-    constraint = ConstraintPlan(fit({"requests": requests, "matchAttribute": "a/b"}, DeviceConstraint))
+    constraint = ConstraintPlan(fit({"requests": requests, "matchAttribute": "a/b"}, DeviceConstraint), V1_37)
     assert constraint.covers(plan.requests[0][0]) is covered
 
 

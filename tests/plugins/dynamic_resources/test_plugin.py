@@ -13,10 +13,12 @@ from mooring.framework import CycleState, Hint, Status
 from mooring.framework.declarations import declared_kinds
 from mooring.framework.status import Code
 from mooring.plugins.dynamic_resources import DynamicResources
-from mooring.plugins.dynamic_resources.plugin import DEVICES, _missing_resources
-from mooring.releases import V1_36, V1_37, with_gates
+from mooring.plugins.dynamic_resources.plugin import _missing_resources
+from mooring.plugins.dynamic_resources.pod_devices import DEVICES
+from mooring.releases import V1_36, V1_37, Release, with_gates
 from mooring.testing import PluginHarness, make_node, make_pod, run_plugin
 from tests.plugins.device_world import allocated, claim, exactly, gpu_class, gpu_slice
+from tests.plugins.dynamic_resources.test_claim_binder import Server
 
 NODES = [make_node("n0").obj(), make_node("n1").obj()]
 PLAIN = make_pod("p").req(cpu=1).obj()
@@ -123,6 +125,45 @@ def test_post_filter_without_claims() -> None:
     world.pre_filter(state, PLAIN)
     state.skip_filter.add("DynamicResources")
     assert world.plugin.post_filter(state, PLAIN, None) == Status.unschedulable("no new claims to deallocate")
+
+
+@pytest.mark.parametrize(
+    ("gates", "expected"),
+    [
+        # Without a gate of the experimental allocator, the field is ignored.
+        ({}, {"n0": (), "n1": ()}),
+        ({"DRADerivedAttributes": True}, {}),
+        ({"DRAOptionalNodeOperations": True}, {"n1": ("*",)}),
+    ],
+)
+def test_devices_whose_operations_are_skipped(gates: dict[str, bool], expected: dict[str, tuple[str, ...]]) -> None:
+    nodes = [make_node("n0").obj(), make_node("n1").features("DRAOptionalNodeOperations").obj()]
+    slices = [gpu_slice(each, skipNodeOperations=["*"]) for each in ("n0", "n1")]
+    release, _ = with_gates(V1_37, gates)
+    world = PluginHarness(DynamicResources, nodes=nodes, objects=[claim(), gpu_class(), *slices], release=release)
+    state = CycleState()
+    world.pre_filter(state, CLAIMING)
+    world.filter(state, CLAIMING, world.nodes())
+    found = {each.name: world.plugin.allocations(state, CLAIMING, each.name) for each in nodes}
+    assert {
+        name: chosen[1][0].devices.results[0].skip_node_operations for name, chosen in found.items() if chosen
+    } == expected
+
+
+@pytest.mark.parametrize(("release", "feasible"), [(V1_36, ["n0", "n1"]), (V1_37, ["n1"])])
+def test_an_allocation_whose_operations_are_skipped_needs_a_node_with_the_feature(
+    release: Release, feasible: list[str]
+) -> None:
+    nodes = [make_node("n0").obj(), make_node("n1").features("DRAOptionalNodeOperations").obj()]
+    status = {"allocation": {"devices": allocated("gpu-0", skipNodeOperations=["*"])["allocation"]["devices"]}}
+    world = PluginHarness(DynamicResources, nodes=nodes, objects=[claim(status=status)], release=release)
+    state = CycleState()
+    world.pre_filter(state, CLAIMING)
+    found = world.filter(state, CLAIMING, world.nodes())
+    assert [name for name, each in found.items() if each.is_success] == feasible
+    assert {each.reasons for each in found.values() if not each.is_success} <= {
+        ("resourceclaim not available on the node",)
+    }
 
 
 GPU = "example.com/gpu"
@@ -258,3 +299,19 @@ def test_a_pod_may_request_more_extended_resources_than_an_integer_has_bits() ->
     assert world.pre_filter(state, pod)[0].is_success
     world.filter(state, pod, world.nodes())
     assert sorted(map(len, state.read(DEVICES).plans)) == [count - 1, count - 1]
+
+
+def test_a_pod_uses_the_allocation_that_is_being_written_for_another_pod() -> None:
+    """On a cluster. Until it is written, PostFilter must not deallocate it."""
+    world = harness(claim(), gpu_class(), gpu_slice("n0", 1), gpu_slice("n1", 1))
+    reserved(world, node="n1")
+    other = make_pod("q").resource_claim("gpu", "c").obj()
+    server = world.plugin.handle.claims = Server(claim())
+    state = CycleState()
+    assert world.pre_filter(state, other)[0].is_success
+    assert [name for name, status in world.filter(state, other, world.nodes()).items() if status.is_success] == ["n1"]
+    assert world.plugin.reserve(state, other, "n1") is None
+    assert world.plugin.post_filter(state, other, None).reasons != ("deallocation of ResourceClaim completed",)
+    assert server.calls == []
+    world.plugin.unreserve(state, other, "n1")
+    assert world.plugin._tracker.is_in_flight("uid-c")

@@ -10,6 +10,7 @@ from mooring.api.codec import fit
 from mooring.api.devices import DeviceTaintRule, ResourceSlice
 from mooring.framework import Lister
 from mooring.plugins.dynamic_resources.taint_rules import TaintedSlices
+from mooring.releases import V1_36, V1_37, Release
 from tests.plugins.device_world import DRIVER, gpu_slice
 
 
@@ -21,11 +22,11 @@ def rule(name: str = "r", effect: str = "NoSchedule", **selector: str) -> Device
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, release: Release = V1_37) -> None:
         self.published: Lister[ResourceSlice] = Lister()
         self.rules: Lister[DeviceTaintRule] = Lister()
         self.published.put(gpu_slice("n0"))
-        self.tainted = TaintedSlices(self.published, self.rules).slices
+        self.tainted = TaintedSlices(self.published, self.rules, release).slices
         self.changes: list[str] = []
         self.tainted.listen(lambda old, new: self.changes.append((new or old).name))  # type: ignore[union-attr]
 
@@ -58,6 +59,15 @@ def test_a_rule_taints_the_devices_that_it_selects(selector: dict[str, str], tai
     assert world.changes == (["slice-n0"] if tainted else [])
     world.rules.remove("bad")
     assert world.keys() == {}
+
+
+def test_a_rule_without_a_selector_taints_all_devices_in_1_36() -> None:
+    world = World(V1_36)
+    world.rules.put(rule("bad"))
+    assert world.keys() == {"n0/gpu-0": ["bad"], "n0/gpu-1": ["bad"]}
+    world.rules.put(rule("bad", driver="other"))
+    assert world.keys() == {}
+    assert world.changes == ["slice-n0", "slice-n0"]
 
 
 def test_rules_and_slices_change() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from mooring.api.pod import Pod
+from mooring.api.pod import Pod, PodSchedulingGroup
 from mooring.framework import ActionType
-from mooring.scheduler.queue import Place, QueuedPod
+from mooring.scheduler.queue import GroupAttempt, Place, QueuedPod
 from mooring.testing import make_pod
 from tests.scheduler.queue.helpers import PROFILE, START, Gate, QueueUnderTest, on
 
@@ -380,3 +381,111 @@ def test_errors_of_plugins_are_reported() -> None:
 def test_a_queued_pod_is_its_own_identity() -> None:
     pod = make_pod("p").obj()
     assert QueuedPod.new(pod, 0.0) != QueuedPod.new(pod, 0.0)
+
+
+# Groups of scheduling.k8s.io
+
+
+def _member(name: str, group: str = "g") -> Pod:
+    pod = make_pod(name).obj()
+    spec = msgspec.structs.replace(pod.spec, scheduling_group=PodSchedulingGroup(pod_group_name=group))
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _attempt(queue: QueueUnderTest, *, plugins: tuple[str, ...] = (), **result: bool) -> list[QueuedPod]:
+    """Pop the pod that is next with its group, and return all of them to the queue."""
+    first = queue.pop()
+    assert first is not None
+    others = [queued.key for _, queued in queue if queued.pod.spec.scheduling_group == first.pod.spec.scheduling_group]
+    members = [first, *(queue.pop_group(key for key in others if key != first.key) or ())]
+    attempt = GroupAttempt(
+        size=len(members),
+        timestamp=min(queued.timestamp for queued in members),
+        rejections=max(queued.unschedulable_count for queued in members),
+        errors=max(queued.consecutive_errors for queued in members),
+        **result,
+    )
+    for queued in members:
+        queue.add_unschedulable(queued, unschedulable_plugins=plugins, group=attempt)
+    return members
+
+
+def test_a_failed_group_waits_for_its_backoff_and_not_for_events() -> None:
+    queue = QueueUnderTest()
+    queue.add(_member("a"))
+    queue.add(_member("b"))
+    _attempt(queue, rejected=True)
+    assert queue.node_added() == 0
+    assert not queue.ready  # it is not retried early either
+    assert (queue.place("a"), queue.place("b")) == ("backoff", "backoff")
+    assert queue.pass_time(1) == 0
+    assert queue.pass_time(1) == 2
+    assert queue.drain() == ["a", "b"]
+
+
+def test_new_pods_of_a_failed_group_wait_for_its_backoff() -> None:
+    queue = QueueUnderTest()
+    queue.add(_member("a"))
+    _attempt(queue, rejected=True)
+    queue.add(_member("b"))
+    queue.add(_member("other", "h"))
+    assert (queue.place("a"), queue.place("b")) == ("backoff", "backoff")
+    assert queue.drain() == ["other"]
+    assert queue.pass_time(2) == 2
+    (first, second) = _attempt(queue, rejected=True)
+    assert (first.unschedulable_count, second.unschedulable_count) == (2, 2)
+    assert queue.backoff_ends(first) == queue.backoff_ends(second) == queue.clock.now + 2
+
+
+def test_new_pods_do_not_wait_for_a_group_that_is_gone() -> None:
+    queue = QueueUnderTest()
+    queue.add(_member("a"))
+    (failed,) = _attempt(queue, rejected=True)
+    queue.delete(failed.pod)
+    queue.add(_member("b"))
+    assert queue.drain() == ["b"]
+
+
+def test_activating_one_pod_ends_the_backoff_for_new_pods() -> None:
+    queue = QueueUnderTest()
+    queue.add(_member("a"))
+    _attempt(queue, rejected=True)
+    queue.activate(["default/a"])
+    queue.add(_member("b"))
+    assert queue.drain() == ["a", "b"]
+
+
+def test_what_a_scheduled_group_leaves_over_keeps_its_place() -> None:
+    queue = QueueUnderTest()
+    queue.add(_member("a"))
+    queue.clock.now += 1
+    queue.add(make_pod("later").obj())
+    queue.clock.now += 1
+    (left,) = _attempt(queue)
+    assert (left.unschedulable_count, left.consecutive_errors) == (0, 0)
+    assert queue.drain() == ["a", "later"]
+
+
+def test_the_backoff_of_a_group_counts_errors_apart_and_grows_with_its_size() -> None:
+    queue = QueueUnderTest()
+    for index in range(4):
+        queue.add(_member(f"p{index}"))
+    waits = []
+    results: list[dict[str, bool]] = [{"rejected": True}] * 5 + [{"failed": True}, {"rejected": True}, {}]
+    for result in [*results, {"rejected": True}]:
+        (first, *_) = _attempt(queue, **result)
+        ends = queue.backoff_ends(first)
+        waits.append(ends - queue.clock.now if ends > 0 else 0)
+        queue.pass_time(60)
+    assert waits == [1, 2, 4, 8, 16, 1, 20, 0, 1]  # the longest backoff of one pod is 10 s
+
+
+def test_a_replaced_pod_leaves_the_group_that_it_waited_with() -> None:
+    queue = QueueUnderTest()
+    queue.add(_member("a"))
+    (failed,) = _attempt(queue, rejected=True)
+    namesake = msgspec.structs.replace(_member("a", "h"), metadata=make_pod("a").uid("namesake").obj().metadata)
+    queue.update(failed.pod, namesake)
+    assert queue.pass_time(2) == 1
+    queue.add(_member("b"))
+    assert queue.drain() == ["a", "b"]

@@ -40,6 +40,8 @@ class Allocation:
         self._sheets: dict[str, Worksheet] = {}
         self._domains = DomainSearch(session, self._place_tasks)
         self._scores = ScoreCache(session)
+        #: Job and role -> whether its tasks are all of one template.
+        self._uniform: dict[tuple[str, str], bool] = {}
 
     def run(self) -> Iterator[None]:
         """Process the queues until no job is left."""
@@ -95,7 +97,7 @@ class Allocation:
 
     def _allocate_job(self, job: JobInfo) -> Statement | None:
         """Place tasks until the job is ready. Return None, and place nothing, if the job is not even pipelined."""
-        if not self._session.node_list:
+        if not self._session.nodes:
             return None
         if job.uid in self._sheets:
             return self._domains.place(job, self._sheets[job.uid])
@@ -136,7 +138,7 @@ class Allocation:
         if error:
             job.fit_errors[task.uid] = nowhere(session, error, turn.allowed)
             return job.worth_continuing(part)
-        if not task.pod.status.nominated_node_name and task.status == PENDING:
+        if not task.pod.status.nominated_node_name and task.status == PENDING and self._is_uniform(job, task):
             quick = self._scores.best(task, turn.rows)
             if quick is not None:
                 return turn.allocate(task, quick)
@@ -148,6 +150,22 @@ class Allocation:
             return True  # Volcano may place it twice; here it keeps its node
         node = best_with_room(session, task, found.rows)
         return True if node is None else turn.allocate(task, node)
+
+    def _is_uniform(self, job: JobInfo, task: TaskInfo) -> bool:
+        """Return whether all tasks of a role are equal.
+
+        A node that rejected a task is not tried for other tasks of its role, even if they would fit (see ErrorCache).
+        The cached scores do not know that, and for equal tasks they need not.
+        """
+        if not self._cache or not task.role:
+            return True
+        key = (job.uid, task.role)
+        if key not in self._uniform:
+            template = self._session.table.template
+            first = template(task.pod)
+            same = (template(each.pod) is first for each in job.tasks.values() if each.role == task.role)
+            self._uniform[key] = all(same)
+        return self._uniform[key]
 
     def _find(self, turn: _Turn, task: TaskInfo) -> Found:
         session, allowed = self._session, turn.allowed

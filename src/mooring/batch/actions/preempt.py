@@ -26,9 +26,14 @@ from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode
 from mooring.batch.statement import Statement
 from mooring.batch.task import EVICTABLE, PENDING, TaskInfo
+from mooring.batch.unsupported_requests import NOT_SUPPORTED
 from mooring.framework.status import Code
 
 Chooses = Callable[[TaskInfo], bool]
+_WITH_TOPOLOGY = (
+    "the action preempt, as in Volcano, evicts no pods for a gang with networkTopology; "
+    "add the action gangpreempt to the scheduler's configuration, which does"
+)
 
 
 def preempt(session: Session) -> None:
@@ -55,6 +60,7 @@ class Preemption:
             if job.is_pending or session.job_valid(job) is not None or not session.job_starving(job):
                 continue
             if job.has_topology:
+                session.job_warnings.append((job, NOT_SUPPORTED, _WITH_TOPOLOGY))
                 continue
             starving.setdefault(job.queue, []).append(job)
             self._tasks[job.uid] = self._pending(job)
@@ -145,6 +151,7 @@ class Preemption:
             victim = waiting.pop()
             step.evict(victim, "preempt")
             evicted = evicted or not victim.request.is_empty
+        session.preemption_attempts += 1
         if fits() and not step.pipeline(task, node.name, evicted=evicted):
             statement.merge(step)
             return True
@@ -252,6 +259,7 @@ class DryRun:
         count = len(rows)
         if not count:
             return False
+        session.preemption_attempts += 1
         wanted = min(max(count * self._percentage // 100, self._least), self._most, count)
         start = int(session.random.random() * count)
         candidates: list[Candidate] = []

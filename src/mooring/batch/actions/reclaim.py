@@ -27,7 +27,7 @@ def reclaim(session: Session) -> None:
         if job.queue not in seen:
             seen.add(job.queue)
             queues.push(session.queues[job.queue])
-        if session.job_starving(job) and not job.has_hard_topology:  # room outside of a domain does not help
+        if session.job_starving(job):
             starving.setdefault(job.queue, session.job_heap()).push(job)
             tasks[job.uid] = session.task_heap([task for task in job.of_status(PENDING) if not task.gated])
     while queues:

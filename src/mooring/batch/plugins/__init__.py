@@ -10,12 +10,14 @@ from mooring.batch.plugins.binpack import BinPack
 from mooring.batch.plugins.capacity import Capacity
 from mooring.batch.plugins.cdp import CooldownProtection
 from mooring.batch.plugins.conformance import Conformance
+from mooring.batch.plugins.deviceshare import DeviceShare
 from mooring.batch.plugins.drf import DominantShare
 from mooring.batch.plugins.extender import Extender
 from mooring.batch.plugins.gang import Gang
 from mooring.batch.plugins.network_topology_aware import NetworkTopologyAware
 from mooring.batch.plugins.nodegroup import NodeGroup
 from mooring.batch.plugins.nodeorder import NodeOrder
+from mooring.batch.plugins.numa_aware import NumaAware
 from mooring.batch.plugins.overcommit import Overcommit
 from mooring.batch.plugins.pdb import DisruptionBudgets
 from mooring.batch.plugins.predicates import Predicates
@@ -53,6 +55,8 @@ PLUGINS: Mapping[str, type[BatchPlugin]] = MappingProxyType(
             ResourceStrategyFit,
             Extender,
             NetworkTopologyAware,
+            DeviceShare,
+            NumaAware,
         )
     }
 )

@@ -167,13 +167,13 @@ class Extender(BatchPlugin):
 
     def _session_json(self) -> dict[str, Any]:
         session = self._session
-        nodes = {node.name: node_json(node) for node in session.node_list}
+        nodes = {node.name: node_json(node) for node in session.nodes.values()}
         return {
             "Jobs": {job.uid: job_json(job) for job in session.jobs.values()},
             "Nodes": nodes,
             "Queues": {queue.name: queue_json(queue) for queue in session.queues.values()},
             "NamespaceInfo": {},
-            "RevocableNodes": {node.name: nodes[node.name] for node in session.node_list if node.revocable_zone},
+            "RevocableNodes": {node.name: nodes[node.name] for node in session.nodes.values() if node.revocable_zone},
             "NodeList": None,
         }
 

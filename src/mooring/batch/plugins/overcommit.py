@@ -21,7 +21,7 @@ class Overcommit(BatchPlugin):
         self._session = session
         self._idle = session.total.clone().multiply(1.2 if factor < 1.0 else factor)
         used = Resource()
-        for node in session.node_list:
+        for node in session.nodes.values():
             used.add(node.used)
         self._idle.sub(used)
         self._inqueue = Resource()

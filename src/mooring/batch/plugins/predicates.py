@@ -31,6 +31,7 @@ from mooring.plugins.volume_binding import VolumeBinding
 from mooring.plugins.volume_zone import VolumeZone
 
 Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
 
 _FILTER_TIMEOUT_SECONDS = 10
 _FULL = Status.unschedulable("node(s) pod number exceeded")
@@ -85,6 +86,16 @@ class Filtered:
                     break
         return tuple(said)
 
+    def kinds(self, rows: Rows) -> Rows:
+        """Number the combinations of codes."""
+        found: Rows = np.zeros(len(rows), dtype=np.intp) if self._full is None else self._full[rows].astype(np.intp)
+        for each in self._verdicts:
+            codes = each.codes[rows]
+            if codes.any():
+                _, dense = np.unique(codes, return_inverse=True)
+                _, found = np.unique(found * (int(dense.max()) + 1) + dense, return_inverse=True)
+        return found
+
     def unresolvable(self) -> Mask:
         """Return the rows on which no eviction can help."""
         return self._hopeless
@@ -111,7 +122,7 @@ class Predicates(BatchPlugin):
         self._not_local = {each.name for each in self._filters} - _LOCAL
         #: Tasks (uid) for which PreFilter has run; nothing can be reserved for others.
         self._prepared: set[str] = set()
-        self._limits = np.array([node.allocatable.max_tasks for node in session.node_list], dtype=np.int64)
+        self._limits = np.array(session.node_list.max_tasks, dtype=np.int64)
         session.add_reservation(self._reserve, self._unreserve)
         session.add_pre_predicate(self._prepare)
         session.add_predicate(self._judge, columns=True, depends=self._local)

@@ -36,7 +36,7 @@ class TimeDivision(BatchPlugin):
         """Determine which zones are open and register callbacks."""
         self._session = session
         self._zones = {key.replace(_ZONE, "", 1): str(text) for key, text in self.arguments.items() if _ZONE in key}
-        names = sorted({node.revocable_zone for node in session.node_list} - {""} | set(self._zones))
+        names = sorted({node.revocable_zone for node in session.nodes.values()} - {""} | set(self._zones))
         #: Zone -> why it is closed; empty if it is open.
         self._closed = {name: self._why_closed(name) for name in names}
         session.add_predicate(self._judge, columns=True, depends=_zone_of)
@@ -103,7 +103,7 @@ class TimeDivision(BatchPlugin):
             if self._closed[zone]:
                 on_zone = [
                     task
-                    for node in session.node_list
+                    for node in session.nodes.values()
                     if node.revocable_zone == zone
                     for task in node.tasks.values()
                     if task.preemptable and task.status == RUNNING

@@ -45,7 +45,7 @@ class Usage(BatchPlugin):
         if any(self._usage):
             session.add_predicate(self._judge, columns=True, depends=on_node_alone)
             session.add_node_order(self._score, columns=True, depends=on_node_alone)
-        elif session.node_list:
+        elif session.nodes:
             waiting = [job for job in session.jobs.values() if PENDING in job.by_status]
             session.job_warnings += [(job, NO_MEASUREMENTS, _UNMEASURED) for job in waiting]
             session.warnings.append(_UNMEASURED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.kube import Access
+    from mooring.kube.membership import MembershipSettings
     from mooring.live.batch.batch_settings import BatchSettings
     from mooring.live.endpoints.endpoint_server import ServerSettings
     from mooring.releases import Release
@@ -26,6 +27,37 @@ _ELECTION = {
     "leader_elect_resource_lock": "resource_lock",
     "leader_elect_resource_name": "resource_name",
     "leader_elect_resource_namespace": "resource_namespace",
+}
+
+
+class VolcanoGate(NamedTuple):
+    """A feature gate of Volcano: the value that Mooring acts upon, and what another value means.
+
+    Another value is an error if it would change decisions; otherwise there is a warning with the text.
+    """
+
+    value: bool
+    text: str
+    is_error: bool = False
+
+
+#: The feature gates of Volcano 1.15.
+VOLCANO_GATES: Final = {
+    "WorkLoadSupport": VolcanoGate(True, "`mooring controller` always creates the PodGroups of workloads"),
+    "VolcanoJobSupport": VolcanoGate(True, "`mooring controller` always handles jobs and CronJobs"),
+    "CronVolcanoJobSupport": VolcanoGate(True, "`mooring controller` always handles jobs and CronJobs"),
+    "QueueCommandSync": VolcanoGate(True, "`mooring controller` always carries out the commands for queues"),
+    "CSIStorage": VolcanoGate(True, "storage capacity is always checked, as in kube-scheduler"),
+    "PodDisruptionBudgetsSupport": VolcanoGate(
+        True, "budgets are always read; remove the plugin pdb from --scheduler-conf instead", is_error=True
+    ),
+    "PriorityClass": VolcanoGate(True, "priority classes are always used; remove the gate", is_error=True),
+    "ResourceTopology": VolcanoGate(
+        True, "Numatopologies are used if the plugin numa-aware is configured; remove it from --scheduler-conf instead"
+    ),
+    "SchedulingGatesQueueAdmission": VolcanoGate(
+        False, "scheduling gates for pods that wait for their queue are not supported; remove the gate", is_error=True
+    ),
 }
 
 
@@ -130,7 +162,25 @@ def gate_notes(release: Release | None, gates: Iterable[tuple[str, str]]) -> lis
     from mooring.releases import RELEASES
 
     notes = _with_gates([release] if release is not None else RELEASES, gates)[1]
-    return [f"--feature-gates: {note}" for note in notes]
+    return [f"--feature-gates: {note}" for note in (*notes, *_volcano_gate_notes(gates))]
+
+
+def _volcano_gate_notes(gates: Iterable[tuple[str, str]]) -> list[str]:
+    """Return warnings about Volcano's gates. Ends the command for values that would change decisions."""
+    from mooring.cli.flags.go_flags import parse_bool
+
+    notes = []
+    for name, value in gates:
+        gate = VOLCANO_GATES.get(name)
+        try:
+            if gate is None or parse_bool(value) is gate.value:
+                continue
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+        if gate.is_error:
+            raise click.BadParameter(f"{name}={value}: {gate.text}", param_hint="--feature-gates")
+        notes.append(f"{name}={value} has no effect: {gate.text}")
+    return notes
 
 
 def _with_gates(releases: Sequence[Release], gates: Iterable[tuple[str, str]]) -> tuple[Release, list[str]]:
@@ -141,7 +191,9 @@ def _with_gates(releases: Sequence[Release], gates: Iterable[tuple[str, str]]) -
     problems = []
     for release in reversed(releases):
         try:
-            wanted = {name.removeprefix("kube:"): parse_bool(value) for name, value in gates}
+            wanted = {
+                name.removeprefix("kube:"): parse_bool(value) for name, value in gates if name not in VOLCANO_GATES
+            }
             return with_gates(release, wanted)
         except ValueError as error:
             problems.append(str(error))
@@ -179,6 +231,45 @@ def batch_settings(given: Mapping[str, Any]) -> BatchSettings | None:
         scheduler_names=names or _DEFAULT_NAMES,
         schedule_period=period,
         default_queue=given["default_queue"],
+        node_selector=tuple(filter(None, map(parse_node_label, given["node_selector"]))),
+    )
+
+
+def node_selector_notes(given: Mapping[str, Any]) -> list[str]:
+    """Return a warning if `--node-selector` has entries without a key and a value, which are ignored."""
+    ignored = [entry for entry in given["node_selector"] if parse_node_label(entry) is None]
+    if not ignored:
+        return []
+    return [f"--node-selector: ignored, because they are not key:value: {', '.join(map(repr, ignored))}"]
+
+
+def parse_node_label(text: str) -> tuple[str, str] | None:
+    """Parse ``key:value``, as vc-scheduler does; None if it is something else."""
+    key, _, value = text.partition(":")
+    return (key.strip(), value.strip()) if value else None
+
+
+def active_active(
+    given: Mapping[str, Any], config: SchedulerConfiguration, *, batch: BatchSettings | None, records: bool
+) -> MembershipSettings | None:
+    """Return the settings of `--active-active`; None without the flag. Ends the command for invalid combinations."""
+    from mooring.kube.membership import MembershipSettings, member_identity
+
+    if not given["active_active"]:
+        return None
+    for unsupported, flag in ((batch is not None, "--scheduler-conf"), (records, "--record")):
+        if unsupported:
+            raise click.UsageError(f"--active-active cannot be combined with {flag}: remove one of them")
+    duration = given["active_active_lease_duration"] / 1e9
+    if not 0.2 <= duration <= 60:
+        text = "the duration must be between 200ms and 60s, such as 600ms"
+        raise click.BadParameter(text, param_hint="--active-active-lease-duration")
+    election = config.leader_election
+    return MembershipSettings(
+        identity=member_identity(election.resource_name),
+        group=election.resource_name,
+        namespace=election.resource_namespace,
+        lease_duration=duration,
     )
 
 

@@ -12,6 +12,7 @@ _SERVING: Final = "Endpoints"
 _AUTH: Final = "Authentication and authorization of endpoint clients"
 _ELECTION: Final = "Leader election (overrides --config)"
 _LOGS: Final = "Logs and metrics"
+_GROUP: Final = "Active-active (the group is named by --leader-elect-resource-name and -namespace)"
 _BATCH: Final = "Batch sessions (flags of vc-scheduler)"
 _OLD: Final = "Deprecated in kube-scheduler (--config takes precedence)"
 
@@ -123,6 +124,21 @@ SUPPORTED_FLAGS: Final = (
     ),
     Flag("leader-elect-resource-name", _ELECTION, "text", "Name of the lease.", None, "kube-scheduler"),
     Flag("leader-elect-resource-namespace", _ELECTION, "text", "Namespace of the lease.", None, "kube-system"),
+    Flag(
+        "active-active",
+        _GROUP,
+        "bool",
+        "Schedule side by side with the other schedulers of this group, instead of leader election.",
+        False,
+    ),
+    Flag(
+        "active-active-lease-duration",
+        _GROUP,
+        "duration",
+        "How long the others wait for a member that does not renew its lease.",
+        6 * SECOND // 10,
+        "600ms",
+    ),
     Flag("scheduler-conf", _BATCH, "text", "A volcano-scheduler.conf: run batch sessions.", None),
     Flag(
         "scheduler-name",
@@ -141,6 +157,13 @@ SUPPORTED_FLAGS: Final = (
         "1s",
     ),
     Flag("default-queue", _BATCH, "text", "Queue of PodGroups that name none.", "default"),
+    Flag(
+        "node-selector",
+        _BATCH,
+        "list",
+        "Only use nodes with one of these labels (key:value) in sessions. Repeatable.",
+        (),
+    ),
     Flag("enable-healthz", _BATCH, "bool", "Also serve /healthz over plain HTTP at --healthz-address.", False),
     Flag("healthz-address", _BATCH, "text", "Address of the plain HTTP /healthz.", ":11251"),
     Flag("enable-metrics", _BATCH, "bool", "Also serve /metrics over plain HTTP at --listen-address.", False),

@@ -132,9 +132,6 @@ _VOLCANO: Final = (
     UnsupportedFlag(
         "scheduler-sharding-name", "has no effect without --scheduler-sharding-mode, which is not supported"
     ),
-    UnsupportedFlag(
-        "node-selector", "limits vc-scheduler to some nodes; use a nodeSelector in the pods instead", is_error=True
-    ),
     _switch("enable-pprof", "profiles a Go program; use py-spy or perf on this process", accepted=_FALSE),
     _switch("priority-class", "priority classes are always used", accepted=_TRUE),
     UnsupportedFlag("minimum-feasible-nodes", _ALL_NODES),

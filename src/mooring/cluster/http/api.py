@@ -17,17 +17,22 @@ from mooring.cluster.persistence import DataError, SqliteJournal
 from mooring.cluster.registry import Registry
 from mooring.cluster.rest_mapper import RestMapper
 from mooring.cluster.store import Store
+from mooring.cluster.volcano_admission import VolcanoAdmission
 from mooring.cluster.watch import Broadcaster
 
 
 class Api:
     """The parts of the API server."""
 
-    def __init__(self, store: Store, *, token: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, store: Store, *, token: str, clock: Callable[[], float] = time.time, admission: bool = True
+    ) -> None:
         self.store = store
         self.clock = clock
         self.mapper = RestMapper(KINDS)
         self.registry = Registry(store, self.mapper, clock=clock, quotas=QuotaAdmission(store))
+        if admission:
+            self.registry.reviews = VolcanoAdmission(store)
         self.broadcaster = Broadcaster(store)
         self.paginator = Paginator(store, clock)
         self.discovery = Discovery(self.mapper)

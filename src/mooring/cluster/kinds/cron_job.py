@@ -9,13 +9,13 @@ from mooring.apiserver.documents import Document, condition, deep_copy, nested_f
 from mooring.apiserver.field_errors import FieldError, invalid, required
 from mooring.apiserver.field_rules import choice
 from mooring.apiserver.pod_defaults import set_template_defaults
+from mooring.apiserver.pod_validation import template_errors
 from mooring.apiserver.workloads import owner_reference
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.deletion import DeleteOptions
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.job import JOBS, is_finished_job
-from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import WORKLOAD_COLUMNS, affected_owners
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import Change
@@ -102,10 +102,11 @@ class CronJobController(Controller):
         again = None
         if not spec.get("suspend"):
             schedule = parse_schedule(spec["schedule"], spec.get("timeZone") or "")
-            due = schedule.latest(now)
-            if due > self._handled(cron_job) and now - due <= spec.get("startingDeadlineSeconds", math.inf):
+            handled = self._handled(cron_job)
+            due = schedule.latest(now, handled)
+            if due > handled and now - due <= spec.get("startingDeadlineSeconds", math.inf):
                 self._start(cron_job, status, jobs, due)
-            following = schedule.after(now)
+            following = schedule.after(now, handled)
             again = following - now if following < math.inf else None
         jobs = self.tools.index.controlled(cron_job["metadata"]["uid"], JOBS)
         self._trim(cron_job, jobs)

@@ -7,6 +7,7 @@ from mooring.apiserver.documents import Document
 from mooring.apiserver.field_errors import FieldError, invalid, required
 from mooring.apiserver.field_rules import choice, immutable
 from mooring.apiserver.object_names import dns_1035_label, dns_subdomain
+from mooring.apiserver.volcano_admission.review import HOOKS
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.kind import ALL_METADATA, Kind
 from mooring.cluster.store import Store
@@ -126,6 +127,10 @@ def _definition_update_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def _warnings(document: Document) -> list[str]:
+    # The rules of Volcano's kinds are applied by admission.
+    reviewed = {f"{each.resource}.{each.group}" for each in HOOKS}
+    if document["metadata"].get("name") in reviewed:
+        return []
     return [_NO_CEL] if "x-kubernetes-validations" in repr(document["spec"]) else []
 
 

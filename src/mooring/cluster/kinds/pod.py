@@ -6,6 +6,13 @@ from mooring.apiserver.admission import AdmissionError, add_tolerations, assign_
 from mooring.apiserver.documents import Document, nested_field, rfc3339
 from mooring.apiserver.field_errors import not_supported, required
 from mooring.apiserver.pod_defaults import qos_class, set_pod_defaults, set_template_defaults
+from mooring.apiserver.pod_validation import (
+    pod_errors,
+    pod_status_errors,
+    pod_subresource_errors,
+    pod_update_errors,
+    pod_warnings,
+)
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import (
     MODIFIED,
@@ -20,13 +27,6 @@ from mooring.cluster.errors import (
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.limit_range import apply_limits
 from mooring.cluster.kinds.pod_table import pod_row
-from mooring.cluster.kinds.pod_validation import (
-    pod_errors,
-    pod_status_errors,
-    pod_subresource_errors,
-    pod_update_errors,
-    pod_warnings,
-)
 from mooring.cluster.kinds.priority_class import PRIORITY_CLASSES
 from mooring.cluster.kinds.runtime_class import RUNTIME_CLASSES
 from mooring.cluster.registry import Registry

@@ -7,12 +7,12 @@ from mooring.api.label_selectors import Selector
 from mooring.apiserver.documents import Document, condition, nested_field, rfc3339
 from mooring.apiserver.field_errors import FieldError, invalid, not_negative, required
 from mooring.apiserver.pod_defaults import set_template_defaults
+from mooring.apiserver.pod_validation import template_errors
 from mooring.apiserver.workloads import pod_from_template
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import ApiError
 from mooring.cluster.kind import Kind
-from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import (
     SELECTOR_MISMATCH,
     TEMPLATE,

@@ -15,9 +15,9 @@ from mooring.apiserver.documents import (
 )
 from mooring.apiserver.field_errors import FieldError, invalid, not_supported, required
 from mooring.apiserver.field_rules import immutable, is_usable, label_selector
+from mooring.apiserver.pod_validation import pod_warnings, template_errors
 from mooring.apiserver.workloads import owner_reference
 from mooring.cluster.controllers.controller import Key, Tools
-from mooring.cluster.kinds.pod_validation import pod_warnings, template_errors
 from mooring.cluster.registry import Registry
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import DELETED, Change

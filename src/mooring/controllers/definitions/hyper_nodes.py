@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from mooring.api.hyper_nodes import TOPOLOGY_GROUP
 from mooring.controllers.definitions.structural_schema import (
+    SUBDOMAIN,
     Schema,
     column,
+    condition,
     definition,
     label_selector,
     listed,
     made_of,
-    moment,
     name,
     text,
 )
 
-_MEMBER_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_ANY_MEMBER = {"rule": "has(self.members)", "message": "member must have at least one member"}
 _ONE_SELECTOR = (
     {
         "rule": "has(self.exactMatch) || has(self.regexMatch) || has(self.labelMatch)",
@@ -31,7 +32,7 @@ _ONE_SELECTOR = (
 def _members() -> Schema:
     selector = made_of(
         {
-            "exactMatch": made_of({"name": name(minLength=1, pattern=_MEMBER_NAME)}, required=("name",)),
+            "exactMatch": made_of({"name": name(minLength=1, pattern=SUBDOMAIN)}, required=("name",)),
             "regexMatch": made_of({"pattern": text(minLength=1)}, required=("pattern",)),
             "labelMatch": label_selector(),
         },
@@ -41,18 +42,9 @@ def _members() -> Schema:
 
 
 def _status() -> Schema:
-    condition = made_of(
-        {
-            "type": text(),
-            "status": text("True", "False", "Unknown"),
-            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
-            "lastTransitionTime": moment(),
-            "reason": text(),
-            "message": text(),
-        },
-        required=("lastTransitionTime", "message", "reason", "status", "type"),
+    return made_of(
+        {"conditions": listed(condition()), "nodeCount": {"type": "integer", "format": "int64", "minimum": 0}}
     )
-    return made_of({"conditions": listed(condition), "nodeCount": {"type": "integer", "format": "int64", "minimum": 0}})
 
 
 HYPER_NODE = definition(
@@ -61,7 +53,9 @@ HYPER_NODE = definition(
     "HyperNode",
     properties={
         "spec": made_of(
-            {"tier": {"type": "integer", "minimum": 0}, "tierName": name(), "members": _members()}, required=("tier",)
+            {"tier": {"type": "integer", "minimum": 0}, "tierName": name(), "members": _members()},
+            required=("tier",),
+            **{"x-kubernetes-validations": [_ANY_MEMBER]},
         ),
         "status": _status(),
     },

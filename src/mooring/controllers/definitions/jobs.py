@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from mooring.controllers.definitions.structural_schema import (
+    ATOMIC_LIST,
+    ATOMIC_MAP,
+    LABEL,
+    SUBDOMAIN,
     Schema,
     anything,
     column,
@@ -17,7 +21,9 @@ from mooring.controllers.definitions.structural_schema import (
     network_topology,
     number,
     text,
+    without_defaults,
 )
+from mooring.controllers.definitions.validation_rules import CRON_JOB_RULES, JOB_RULES
 
 #: The events of lifecycle policies.
 EVENTS = (
@@ -69,18 +75,17 @@ def _task() -> Schema:
             "minPartitions": count(default=0),
             "networkTopology": network_topology(),
         },
-        required=("totalPartitions", "partitionSize"),
+        required=("partitionSize", "totalPartitions"),
     )
     return made_of(
         {
-            "name": text(maxLength=63),
+            "name": text(maxLength=63, pattern=LABEL),
             "replicas": count(),
             "minAvailable": count(),
             "template": anything(),
             "policies": _policies(),
             "topologyPolicy": text("none", "best-effort", "restricted", "single-numa-node"),
-            # -1: no limit.
-            "maxRetry": number(minimum=-1),
+            "maxRetry": count(),
             "dependsOn": made_of({"name": listed(text()), "iteration": text()}),
             "partitionPolicy": partitions,
         }
@@ -88,7 +93,7 @@ def _task() -> Schema:
 
 
 def _volume() -> Schema:
-    fields = {"mountPath": text(minLength=1), "volumeClaimName": name(), "volumeClaim": anything()}
+    fields = {"mountPath": text(minLength=1, pattern="^[^:]+$"), "volumeClaimName": name(), "volumeClaim": anything()}
     return made_of(fields, required=("mountPath",))
 
 
@@ -98,8 +103,8 @@ def _job_spec() -> Schema:
             "schedulerName": text(maxLength=63),
             "minAvailable": count(),
             "minSuccess": number(minimum=1),
-            "queue": name(default="default"),
-            "priorityClassName": name(),
+            "queue": name(default="default", pattern=SUBDOMAIN),
+            "priorityClassName": name(pattern=SUBDOMAIN),
             "maxRetry": count(default=3),
             "ttlSecondsAfterFinished": count(),
             "volumes": listed(_volume()),
@@ -145,6 +150,7 @@ JOB = definition(
     ),
     short_names=("vcjob", "vj"),
     status=True,
+    rules=JOB_RULES,
 )
 
 _TARGET = made_of(
@@ -154,6 +160,7 @@ _TARGET = made_of(
         "blockOwnerDeletion": flag(),
     },
     required=("apiVersion", "kind", "name", "uid"),
+    **ATOMIC_MAP,
 )
 #: Commands suspend and resume jobs, and open and close queues.
 COMMAND = definition(
@@ -162,6 +169,18 @@ COMMAND = definition(
     "Command",
     properties={"action": text(), "target": _TARGET, "reason": text(), "message": text()},
 )
+
+
+def _template_metadata() -> Schema:
+    return made_of(
+        {
+            "name": text(),
+            "namespace": text(),
+            "labels": mapped(text()),
+            "annotations": mapped(text()),
+            "finalizers": listed(text()),
+        }
+    )
 
 
 def _cron_job_spec() -> Schema:
@@ -174,7 +193,7 @@ def _cron_job_spec() -> Schema:
             "suspend": {**flag(), "default": False},
             "successfulJobsHistoryLimit": count(default=3),
             "failedJobsHistoryLimit": count(default=1),
-            "jobTemplate": made_of({"metadata": anything(), "spec": _job_spec()}),
+            "jobTemplate": made_of({"metadata": _template_metadata(), "spec": _job_spec()}),
         },
         required=("jobTemplate", "schedule"),
     )
@@ -182,7 +201,7 @@ def _cron_job_spec() -> Schema:
 
 def _reference() -> Schema:
     keys = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
-    return made_of({key: text() for key in keys})
+    return made_of({key: text() for key in keys}, **ATOMIC_MAP)
 
 
 CRON_JOB = definition(
@@ -192,11 +211,16 @@ CRON_JOB = definition(
     properties={
         "spec": _cron_job_spec(),
         "status": made_of(
-            {"active": listed(_reference()), "lastScheduleTime": moment(), "lastSuccessfulTime": moment()}
+            {
+                "active": listed(_reference(), **ATOMIC_LIST),
+                "lastScheduleTime": moment(),
+                "lastSuccessfulTime": moment(),
+            }
         ),
     },
     short_names=("cronvcjob", "cronvj"),
     status=True,
+    rules=CRON_JOB_RULES,
 )
 
 
@@ -215,7 +239,9 @@ def _flow() -> Schema:
         }
     )
     depends = made_of({"targets": listed(text()), "probe": probe})
-    fields = {"name": text(minLength=1), "dependsOn": depends, "patch": made_of({"jobSpec": anything()})}
+    # Without defaults: a field that the patch omits keeps the value of the template.
+    patch = made_of({"jobSpec": without_defaults(_job_spec())})
+    fields = {"name": text(minLength=1), "dependsOn": depends, "patch": patch}
     return made_of(fields, required=("name",))
 
 
@@ -231,7 +257,7 @@ def _flow_status() -> Schema:
     condition = made_of(
         {
             "phase": text(),
-            "createTimestamp": moment(),
+            "createTime": moment(),
             "runningDuration": text(),
             "taskStatusCount": mapped(made_of({"phase": mapped(number())})),
         }

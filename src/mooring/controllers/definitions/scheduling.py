@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from mooring.api.volcano import SCHEDULING_GROUP
 from mooring.controllers.definitions.structural_schema import (
+    ATOMIC_LIST,
+    SUBDOMAIN,
     Schema,
     amounts,
-    anything,
     column,
     count,
     definition,
@@ -21,9 +22,9 @@ from mooring.controllers.definitions.structural_schema import (
     number,
     text,
 )
+from mooring.controllers.definitions.validation_rules import POD_GROUP_RULES, QUEUE_RULES
 
 _VERSION = "v1beta1"
-_QUEUE_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _AGE = column("AGE", ".metadata.creationTimestamp", "date")
 
 
@@ -40,12 +41,12 @@ def _queue_spec() -> Schema:
             "deserved": amounts(),
             "guarantee": made_of({"resource": amounts()}),
             "reclaimable": flag(),
-            "parent": name(),
+            "parent": name(pattern=SUBDOMAIN),
             "priority": count(),
             "affinity": made_of({"nodeGroupAffinity": _node_groups(), "nodeGroupAntiAffinity": _node_groups()}),
             "type": name(),
             "dequeueStrategy": text("fifo", "traverse", default="traverse"),
-            "extendClusters": listed(anything()),
+            "extendClusters": listed(made_of({"name": text(), "weight": number(), "capacity": amounts()})),
         }
     )
 
@@ -78,6 +79,7 @@ QUEUE = definition(
     short_names=("q", "queue-v1beta1"),
     namespaced=False,
     status=True,
+    rules=QUEUE_RULES,
 )
 
 
@@ -88,7 +90,7 @@ def _sub_group() -> Schema:
             "subGroupSize": number(minimum=1, default=1),
             "minSubGroups": count(default=0),
             "labelSelector": label_selector(),
-            "matchLabelKeys": listed(text()),
+            "matchLabelKeys": listed(text(), **ATOMIC_LIST),
             "networkTopology": network_topology(),
         }
     )
@@ -100,7 +102,7 @@ def _group_spec() -> Schema:
             "minMember": count(),
             "minTaskMember": mapped(number()),
             "minResources": amounts(),
-            "queue": name(default="default", pattern=_QUEUE_NAME),
+            "queue": name(default="default", pattern=SUBDOMAIN),
             "priorityClassName": name(),
             "networkTopology": network_topology(),
             "subGroupPolicy": listed(_sub_group()),
@@ -144,4 +146,5 @@ POD_GROUP = definition(
         column("QUEUE", ".spec.queue", priority=1),
     ),
     short_names=("pg", "podgroup-v1beta1"),
+    rules=POD_GROUP_RULES,
 )

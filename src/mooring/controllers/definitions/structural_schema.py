@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from mooring.controllers.definitions.validation_rules import Rules, with_rules
+
 Schema = dict[str, Any]
 
 #: The pattern of a Kubernetes quantity.
@@ -13,6 +15,17 @@ _QUANTITY: Final = (
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
 _NAME_LENGTH: Final = 253
+#: The patterns of a DNS subdomain, as the names of most objects, and of a DNS label.
+SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+#: The patterns of the type and the reason of a condition.
+_CONDITION_TYPE: Final = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+_CONDITION_REASON: Final = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+#: What marks a list, or an object, that server-side apply replaces as a whole.
+ATOMIC_LIST: Final[Mapping[str, str]] = {"x-kubernetes-list-type": "atomic"}
+ATOMIC_MAP: Final[Mapping[str, str]] = {"x-kubernetes-map-type": "atomic"}
 #: The label that identifies definitions that Mooring installed.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MOORING: Final = "mooring"
@@ -84,10 +97,36 @@ def anything() -> Schema:
 def label_selector() -> Schema:
     """Return the schema of a label selector."""
     expression = made_of(
-        {"key": text(), "operator": text(), "values": listed(text())},
+        {"key": text(), "operator": text(), "values": listed(text(), **ATOMIC_LIST)},
         required=("key", "operator"),
     )
-    return made_of({"matchExpressions": listed(expression), "matchLabels": mapped(text())})
+    return made_of({"matchExpressions": listed(expression, **ATOMIC_LIST), "matchLabels": mapped(text())}, **ATOMIC_MAP)
+
+
+def condition() -> Schema:
+    """Return the schema of a condition of a status."""
+    return made_of(
+        {
+            "type": text(maxLength=316, pattern=_CONDITION_TYPE),
+            "status": text("True", "False", "Unknown"),
+            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+            "lastTransitionTime": moment(),
+            "reason": text(minLength=1, maxLength=1024, pattern=_CONDITION_REASON),
+            "message": text(maxLength=32768),
+        },
+        required=("lastTransitionTime", "message", "reason", "status", "type"),
+    )
+
+
+def without_defaults(schema: Schema) -> Schema:
+    """Return a schema without the defaults of its fields."""
+    found = {key: value for key, value in schema.items() if key != "default"}
+    if "properties" in found:
+        found["properties"] = {key: without_defaults(each) for key, each in found["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if key in found:
+            found[key] = without_defaults(found[key])
+    return found
 
 
 def network_topology() -> Schema:
@@ -115,20 +154,20 @@ def definition(
     properties: Mapping[str, Schema],
     columns: Iterable[Mapping[str, Any]] = (),
     short_names: Iterable[str] = (),
+    required: Iterable[str] = (),
+    plural: str = "",
     namespaced: bool = True,
     status: bool = False,
+    rules: Rules | None = None,
 ) -> dict[str, Any]:
     """Return the CustomResourceDefinition of a kind. ``status`` adds the status subresource."""
-    plural = f"{kind.lower()}s"
+    plural = plural or f"{kind.lower()}s"
+    fields = {"apiVersion": text(), "kind": text(), "metadata": {"type": "object"}, **properties}
     served: dict[str, Any] = {
         "name": version,
         "served": True,
         "storage": True,
-        "schema": {
-            "openAPIV3Schema": made_of(
-                {"apiVersion": text(), "kind": text(), "metadata": {"type": "object"}, **properties}
-            )
-        },
+        "schema": {"openAPIV3Schema": with_rules(made_of(fields, required=required), rules or {})},
     }
     if shown := [dict(each) for each in columns]:
         served["additionalPrinterColumns"] = shown

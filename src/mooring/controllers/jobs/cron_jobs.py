@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.api.meta import ObjectReference, format_time, parse_time
 from mooring.api.volcano_jobs import JOB_VERSION, VolcanoCronJob, VolcanoCronJobStatus, VolcanoJob
-from mooring.apiserver.cron_schedule import Schedule, parse_schedule
+from mooring.apiserver.cron_schedule import Interval, Schedule, parse_schedule
 from mooring.controllers import constants
 from mooring.controllers.reconciler import Reconciler, Selection
 from mooring.kube import AlreadyExists, Change, NotFound, reference, resource_of
@@ -134,9 +134,10 @@ class CronJobReconciler(Reconciler):
             self.context.record_event(cron, reason, text, type="Warning")
             return status, None
         now = self.context.clock()
-        after = schedule.after(now) + _DELAY_SECONDS - now
+        earliest = _earliest(cron, status, now)
+        after = schedule.after(now, earliest) + _DELAY_SECONDS - now
         delay = None if math.isinf(after) else after
-        due = self._due(cron, status, schedule, now)
+        due = self._due(cron, schedule, earliest, now)
         if due is None or _job_name(cron, due) in {each.name for each in status.active}:
             return status, delay
         if status.active and cron.spec.concurrency_policy == _FORBID:
@@ -153,13 +154,9 @@ class CronJobReconciler(Reconciler):
         active = status.active if job is None else (*status.active, reference(job))
         return msgspec.structs.replace(status, active=active, last_schedule_time=format_time(due)), delay
 
-    def _due(self, cron: VolcanoCronJob, status: VolcanoCronJobStatus, schedule: Schedule, now: float) -> float | None:
+    def _due(self, cron: VolcanoCronJob, schedule: Schedule | Interval, earliest: float, now: float) -> float | None:
         """Return the last time at which a job should have been created, if none was."""
-        begin = status.last_schedule_time or cron.metadata.creation_timestamp
-        earliest = parse_time(begin) if begin else now
-        if cron.spec.starting_deadline_seconds is not None:
-            earliest = max(earliest, now - cron.spec.starting_deadline_seconds)
-        first, last = schedule.after(earliest), schedule.latest(now)
+        first, last = schedule.after(earliest), schedule.latest(now, earliest)
         if first > now or last <= earliest:
             return None
         second = schedule.after(first)
@@ -213,6 +210,15 @@ class CronJobReconciler(Reconciler):
 
 
 _OWNER: Final = ("CronJob", JOB_VERSION)
+
+
+def _earliest(cron: VolcanoCronJob, status: VolcanoCronJobStatus, now: float) -> float:
+    """Return the time after which jobs are due: of the last job, or the creation, or as long ago as the deadline."""
+    begin = status.last_schedule_time or cron.metadata.creation_timestamp
+    earliest = parse_time(begin) if begin else now
+    if cron.spec.starting_deadline_seconds is not None:
+        earliest = max(earliest, now - cron.spec.starting_deadline_seconds)
+    return earliest
 
 
 def _owner(cron: VolcanoCronJob) -> dict[str, str]:

@@ -105,7 +105,8 @@ class JobFlowReconciler(Reconciler):
             return None
         missing = [await self._deploy(flow, each, jobs) for each in flow.spec.flows]
         status = self._status(flow, jobs)
-        if status != flow.status:
+        # As in Volcano, a flow that waits for its first template has no status, so that clients can change it.
+        if status != flow.status and (jobs or not any(missing)):
             await self._write(flow, status)
         return _BLOCKED_SECONDS if any(missing) else None
 

@@ -10,6 +10,7 @@ import msgspec
 
 from mooring.api.codec import decode_object
 from mooring.api.meta import LabelSelector, ObjectMeta, OwnerReference
+from mooring.api.numa_topology import NUMA_POLICY
 from mooring.api.pod import Pod
 from mooring.api.volcano import GROUP_ANNOTATION, PodGroup, PodGroupSpec, PodGroupStatus, SubGroupPolicy
 from mooring.api.volcano_jobs import TaskSpec, VolcanoJob
@@ -92,7 +93,7 @@ def _annotations(job: VolcanoJob, task: TaskSpec, index: int) -> dict[str, str]:
         constants.JOB_RETRIES: str(job.status.retry_count),
     }
     if task.topology_policy:
-        found[constants.NUMA_POLICY] = task.topology_policy
+        found[NUMA_POLICY] = task.topology_policy
     found |= {key: job.annotations[key] for key in _ANNOTATIONS if key in job.annotations}
     budget = next(
         (key for key in (constants.BUDGET_MIN_AVAILABLE, constants.BUDGET_MAX_UNAVAILABLE) if key in job.annotations),

@@ -56,7 +56,11 @@ class JobPlugins:
     def __init__(self, job: VolcanoJob, classes: JobPluginClasses = PLUGINS) -> None:
         """Raises JobPluginError if a plugin does not exist or an argument is invalid."""
         self._job = job
-        found = [(name, _create(name, arguments, classes)) for name, arguments in job.spec.plugins.items()]
+        #: Messages about unknown arguments of built-in plugins, which have no effect, as in Volcano.
+        self.ignored: list[str] = []
+        found = [
+            (name, _create(name, arguments, classes, self.ignored)) for name, arguments in job.spec.plugins.items()
+        ]
         self._plugins: Sequence[tuple[str, JobPlugin[Any]]] = sorted(found, key=lambda each: each[1].order)
         self._trusted = all(type(plugin) is PLUGINS.get(name) for name, plugin in self._plugins)
 
@@ -213,20 +217,22 @@ def required_plugins(plugins: Iterable[str], classes: JobPluginClasses = PLUGINS
     return list(found)
 
 
-def _create(name: str, arguments: Sequence[str], classes: JobPluginClasses) -> JobPlugin[Any]:
+def _create(name: str, arguments: Sequence[str], classes: JobPluginClasses, ignored: list[str]) -> JobPlugin[Any]:
     cls = classes.get(name)
     if cls is None:
         raise JobPluginError(f"unable to find job plugin: {name}")
-    args = parse_flags(name, arguments, cls.Args) if cls.Args is not None else tuple(arguments)
+    lenient = ignored if PLUGINS.get(name) is cls else None
+    args = parse_flags(name, arguments, cls.Args, lenient) if cls.Args is not None else tuple(arguments)
     plugin = _contained(name, cls)
     plugin.args = args
     return plugin
 
 
-def parse_flags(plugin: str, arguments: Sequence[str], declared: type) -> Any:
+def parse_flags(plugin: str, arguments: Sequence[str], declared: type, ignored: list[str] | None = None) -> Any:
     """Parse arguments as Go's package flag does: `-name value`, `--name=value`, `--name` for a boolean.
 
-    Unlike there, an invalid argument is an error. Raises JobPluginError.
+    Unlike there, an invalid argument is an error; unknown ones are reported in ``ignored``, if that is given.
+    Raises JobPluginError.
     """
     hints = get_type_hints(declared)
     fields = {spelling: field for field in hints for spelling in (_kebab(field), _camel(field), field)}
@@ -240,7 +246,11 @@ def parse_flags(plugin: str, arguments: Sequence[str], declared: type) -> Any:
             known = [_kebab(each) for each in hints]
             close = nearest(match[1] if match is not None else argument, known)
             hint = f"; did you mean --{close}?" if close else f"; it has {', '.join(f'--{each}' for each in known)}"
-            raise JobPluginError(f"plugin {plugin}: unknown argument {argument!r}{hint if hints else ''}")
+            problem = f"plugin {plugin}: unknown argument {argument!r}{hint if hints else ''}"
+            if ignored is None:
+                raise JobPluginError(problem)
+            ignored.append(problem)
+            continue
         text = match[2]
         if text is None:
             text = "true" if hints[field] is bool else rest.pop(0) if rest else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -15,9 +15,14 @@ from mooring.config.durations import SECOND, format_duration
 from mooring.controllers import constants
 from mooring.controllers.commands import consume_command, pending_commands
 from mooring.controllers.constants import JOB_NAME, PENDING
-from mooring.controllers.jobs.job_admission import template_errors, validation_errors, with_defaults
+from mooring.controllers.jobs.job_admission import (
+    plugin_warnings,
+    template_errors,
+    validation_errors,
+    with_defaults,
+)
 from mooring.controllers.jobs.job_pods import JOB_PODS, JobPod, request_for
-from mooring.controllers.jobs.job_status import JobProgress, count_pods, next_status, patch_for
+from mooring.controllers.jobs.job_status import JobProgress, next_status, patch_for
 from mooring.controllers.jobs.job_writer import JobBlockedError, JobWriter
 from mooring.controllers.jobs.policies import Delayed, Request, cancels, decide, supersedes
 from mooring.controllers.jobs.state_machine import FINISHED_PODS, Step, step
@@ -25,11 +30,13 @@ from mooring.controllers.jobs.tracked_job import TrackedJob, with_status
 from mooring.controllers.reconciler import Context, Reconciler, Selection
 from mooring.framework.job_plugin import JobPluginError
 from mooring.kube import Change, NotFound
+from mooring.unexpected_errors import shortened
 
 _SYNC_REQUEST: Final = Request()
 #: The reasons in the state of jobs that are not run.
 _INVALID: Final = "InvalidJob"
 _QUEUE_NOT_FOUND: Final = "QueueNotFound"
+_IGNORED: Final = "UnknownArgument"
 #: The maximum number of phase changes in one reconciliation.
 _MAX_STEPS: Final = 8
 #: The retry interval of a blocked job.
@@ -137,7 +144,8 @@ class JobReconciler(Reconciler):
         self._reset_for(job, tracked)
         tracked.write_delay = 0.0
         job = self._with_defaults(tracked.current(job))
-        errors = [*validation_errors(job, self.context.job_plugins), *self._template_errors(job, tracked)]
+        errors = validation_errors(job, self.context.job_plugins)
+        errors += self._template_errors(job, tracked, errors)
         if errors:
             await self._report(job, tracked, _INVALID, "; ".join(errors))
             return None
@@ -158,10 +166,12 @@ class JobReconciler(Reconciler):
             delays.append(tracked.write_delay)
         return min(delays, default=None)
 
-    def _template_errors(self, job: VolcanoJob, tracked: TrackedJob) -> list[str]:
+    def _template_errors(self, job: VolcanoJob, tracked: TrackedJob, errors: list[str]) -> list[str]:
         generation = max(job.metadata.generation, 1)
         if tracked.checked != generation:
             tracked.template_errors, tracked.checked = template_errors(job), generation
+            if ignored := () if errors else plugin_warnings(job, self.context.job_plugins):
+                self.context.record_event(job, _IGNORED, shortened("; ".join(ignored)), type="Warning")
         return tracked.template_errors
 
     def _untrack(self, key: str) -> None:
@@ -275,7 +285,8 @@ class JobReconciler(Reconciler):
         controlled = {key: value for key, value in before.items() if not key.startswith("plugin-")}
         if len(controlled) != len(before) or tracked.prepared:
             await self._writer.clean_up(job, tracked)
-        job = await self._advance(job, tracked, what, job.status.version + bool(victims), controlled, killed=True)
+        version = job.status.version + bool(victims)
+        job = await self._advance(job, tracked, what, version, controlled, victims, killed=True)
         await self._writer.delete_group(job, tracked)
         return job
 
@@ -287,7 +298,7 @@ class JobReconciler(Reconciler):
             return job
         alive = [pod for pod in victims if not tracked.is_deleted(pod)]
         await self._writer.delete(job, tracked, alive, mark=True)
-        return await self._advance(job, tracked, what, job.status.version, job.status.controlled_resources)
+        return await self._advance(job, tracked, what, job.status.version, job.status.controlled_resources, alive)
 
     def _warn_about_group(self, job: VolcanoJob, tracked: TrackedJob, group: PodGroup) -> None:
         """Record an event with the reason why the PodGroup is waiting, if it is."""
@@ -307,20 +318,27 @@ class JobReconciler(Reconciler):
         what: Step,
         version: int,
         controlled: dict[str, str],
+        victims: Collection[JobPod] = (),
         *,
         killed: bool = False,
     ) -> VolcanoJob:
         before = JobProgress(job.status.state.phase, job.status.retry_count)
-        counts = count_pods(tracked.members(job).values(), tracked.deleted)
+        counts = tracked.counts(job, victims)
         after = what.advance(job.spec, before, counts) or before
         if killed and after.phase != before.phase and version == job.status.version:
             version += 1  # later changes of the kept pods must not trigger policies
-        return await self._write(job, tracked, after, version, controlled)
+        return await self._write(job, tracked, after, version, controlled, victims)
 
     async def _write(
-        self, job: VolcanoJob, tracked: TrackedJob, progress: JobProgress, version: int, controlled: dict[str, str]
+        self,
+        job: VolcanoJob,
+        tracked: TrackedJob,
+        progress: JobProgress,
+        version: int,
+        controlled: dict[str, str],
+        victims: Collection[JobPod] = (),
     ) -> VolcanoJob:
-        counts = count_pods(tracked.members(job).values(), tracked.deleted)
+        counts = tracked.counts(job, victims)
         now = self.context.clock()
         status = next_status(job, counts, progress, now, version=version, controlled=controlled)
         if status == job.status:

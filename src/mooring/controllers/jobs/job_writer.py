@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.meta import parse_time
 from mooring.api.policy import PriorityClass
 from mooring.api.storage import PersistentVolumeClaim
 from mooring.api.volcano import PodGroup
@@ -30,7 +31,7 @@ from mooring.controllers.jobs.job_pods import JOB_PODS, JobPod
 from mooring.controllers.jobs.tracked_job import TrackedJob
 from mooring.controllers.reconciler import Context
 from mooring.framework.job_plugin import Document, pod_name
-from mooring.kube import AlreadyExists, KubeError, NotFound, resource_of
+from mooring.kube import AlreadyExists, BadRequest, KubeError, NotFound, resource_of
 
 #: The number of concurrent writes for one job.
 _CONCURRENT_WRITES: Final = 16
@@ -68,6 +69,8 @@ class JobWriter:
                 await self._client.create(wanted)
             except AlreadyExists:
                 return
+            except BadRequest as error:
+                raise JobBlockedError("PodGroupRefused", f"the PodGroup was refused: {error}") from None
         elif patch := group_patch(group, wanted):
             await self._client.patch(PodGroup, group.name, patch, namespace=group.namespace)
 
@@ -156,12 +159,19 @@ class JobWriter:
             except AlreadyExists:
                 # Created earlier, but not yet delivered by the watch; or a pod of an earlier job of the same name.
                 return
-            tracked.pods.setdefault(created["metadata"]["name"], msgspec.convert(created, JobPod, strict=False))
+            pod = msgspec.convert(created, JobPod, strict=False)
+            tracked.pods.setdefault(pod.name, pod)
+            self._observe_creation(job, pod)
 
         errors = await _all(create(each) for each in documents)
         if errors:
             self._context.record_event(job, "FailedCreate", f"Error creating pods: {_joined(errors)}", type="Warning")
             raise errors[0]
+
+    def _observe_creation(self, job: VolcanoJob, pod: JobPod) -> None:
+        if job.metadata.creation_timestamp and pod.metadata.creation_timestamp:
+            then, now = (parse_time(each.metadata.creation_timestamp or "") for each in (job, pod))
+            self._context.metrics.observe_pod_creation(now - then)
 
     async def delete(self, job: VolcanoJob, tracked: TrackedJob, pods: Iterable[JobPod], *, mark: bool = False) -> None:
         """Delete pods. ``mark`` annotates them first, so that a restarted controller ignores their changes."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from mooring.api.volcano_jobs import VolcanoJob, VolcanoJobStatus
 from mooring.controllers.jobs.job_pods import JobPod
+from mooring.controllers.jobs.job_status import Counts, count_pods
 from mooring.controllers.jobs.policies import Delayed, Request
 from mooring.kube.object_store import is_newer
 
@@ -63,6 +64,16 @@ class TrackedJob:
     def members(self, job: VolcanoJob) -> dict[str, JobPod]:
         """Return the job's pods by name, without pods of an earlier job of the same name."""
         return {name: pod for name, pod in self.pods.items() if pod.job_uid == job.uid}
+
+    def counts(self, job: VolcanoJob, victims: Iterable[JobPod] = ()) -> Counts:
+        """Count the job's pods by phase.
+
+        As in Volcano, victims that were just deleted count as terminating, even if they are gone already: clients
+        that watch a job see them in its status.
+        """
+        members = self.members(job)
+        gone = [each for each in victims if each.name not in members or members[each.name].uid != each.uid]
+        return count_pods((*members.values(), *gone), {*self.deleted, *(each.uid for each in gone)})
 
     def is_deleted(self, pod: JobPod) -> bool:
         """Return whether a pod is terminating or was deleted."""

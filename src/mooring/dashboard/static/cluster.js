@@ -299,7 +299,7 @@ function nodeCard(node) {
   const state = node.unschedulable ? badge("cordoned", "warn") : node.ready === "True" ? badge("ready", "good") : badge(node.ready ? "not ready" : "no status", "bad");
   return h("div", { class: "card", id: "node" },
     h("div", { class: "head" }, h("h2", {}, text(node.name)), h("span", {}, state, " ", h("a", { href: "#/cluster", "aria-label": "Close the node" }, "Close"))),
-    node.resources.map((each) => h("div", { class: "small" }, h("span", {}, text(each.name), ` ${each.texts[0]} of ${each.texts[1]} (${percent(each.share)})`), meter(each.share))),
+    node.resources.map((each) => h("div", { class: "small resource" }, h("span", {}, text(each.name), ` ${each.texts[0]} of ${each.texts[1]} (${percent(each.share)})`), meter(each.share))),
     section("Taints", node.taints.length ? h("div", { class: "chips" }, node.taints.map((each) => h("span", { class: "chip mono" }, text(`${each.key}${each.value ? `=${each.value}` : ""}:${each.effect}`)))) : h("p", { class: "muted small" }, "none")),
     section("Rejections", node.rejections.length ? node.rejections.map((each) => h("p", { class: "small" }, podLink(each.pod), each.pods > 1 ? ` and ${number(each.pods - 1)} like it` : "", ": ",
       h("b", {}, text(each.plugin)), " ", text(each.reasons.join(", ")))) : h("p", { class: "muted small" }, "No pending pod is rejected here.")),

@@ -42,10 +42,10 @@ export class Heatmap {
     let size = Math.max(5, Math.min(26, Math.floor(Math.sqrt(room / Math.max(1, count)) * 0.86)));
     if (this.groups.length > 40) size = Math.min(size, 12);
     const step = size + GAP;
-    // Groups flow in rows of blocks. A block is as wide as its share of the nodes allows.
+    // Groups flow in rows of blocks of the same width.
     const most = Math.max(1, ...this.members.map((each) => each.length));
-    const across = this.groups.length === 1 ? width : Math.max(110, Math.min(width, Math.ceil(Math.sqrt(most * 2.2)) * step));
-    const blocks = Math.max(1, Math.floor((width + PAD) / (across + PAD)));
+    const least = this.groups.length > 12 ? 110 : Math.max(180, Math.ceil(Math.sqrt(most)) * step);
+    const blocks = this.blocks(width, Math.min(least, width), step);
     const each = Math.floor((width - PAD * (blocks - 1)) / blocks);
     const fit = Math.max(1, Math.floor((each + GAP) / step));
     this.cells = new Float32Array(count * 2);
@@ -74,6 +74,21 @@ export class Heatmap {
     this.canvas.style.height = `${Math.max(40, top)}px`;
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.index();
+  }
+
+  // The number of blocks in a row with which the map is lowest; a block is at least `least` wide.
+  blocks(width, least, step) {
+    let best = 1;
+    let lowest = Infinity;
+    for (let blocks = 1; blocks <= this.groups.length && (width - PAD * (blocks - 1)) / blocks >= least; blocks++) {
+      const fit = Math.max(1, Math.floor((Math.floor((width - PAD * (blocks - 1)) / blocks) + GAP) / step));
+      let height = 0;
+      for (let first = 0; first < this.groups.length; first += blocks) {
+        height += TITLE + PAD + step * Math.max(...this.members.slice(first, first + blocks).map((each) => Math.ceil(each.length / fit)));
+      }
+      if (height < lowest) [best, lowest] = [blocks, height];
+    }
+    return best;
   }
 
   // Finds the node at a point without looking at all of them.

@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { badge, h, loading, nodeLink, number, podLink, problem, table, text, time } from "./dom.js";
+import { badge, h, loading, meter, nodeLink, number, podLink, problem, table, text, time } from "./dom.js";
 
 const STATES = { bound: "good", binding: "info", held: "info", pending: "warn", gated: "warn", gone: "" };
 const PAGE = 40;
@@ -16,7 +16,8 @@ export class PodPage {
   async enter(key) {
     this.key = key;
     this.search.value = key;
-    if (key) await this.load(); else await this.find();
+    this.body.replaceChildren();
+    if (key) await this.load().catch((error) => this.missing(error)); else await this.find();
     return [h("div", { class: "card" }, h("label", { for: "pod-search" }, "Find a pod"), this.search, this.results), this.body];
   }
 
@@ -27,8 +28,15 @@ export class PodPage {
     this.search.value = key;
     this.results.replaceChildren();
     this.matrix = null;
-    if (key) { this.body.replaceChildren(loading()); this.load().catch((error) => this.body.replaceChildren(problem(error))); } else { this.body.replaceChildren(); this.find(); }
+    if (key) { this.body.replaceChildren(loading()); this.load().catch((error) => this.missing(error)); } else { this.body.replaceChildren(); this.find(); }
     return true;
+  }
+
+  // The search stays, with pods of a similar name.
+  missing(error) {
+    this.data = null;
+    this.body.replaceChildren(problem(error));
+    this.find();
   }
 
   update(name, data) {
@@ -88,10 +96,11 @@ export class PodPage {
       h("div", { class: "halves" },
         h("section", { class: "card" },
           h("div", { class: "head" }, h("h2", {}, text(pod)), badge(state, STATES[state])),
+          this.data.note ? h("p", { class: "note" }, this.data.note) : null,
           explanation?.note ? h("p", { class: "note" }, text(explanation.note)) : null,
-          decision?.message ? h("p", { class: "note" }, text(decision.message)) : null,
-          h("dl", { class: "pairs" }, Object.entries(facts).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value instanceof Node ? value : text(value))])),
-          ...fixes(explanation), ...victims(decision), ...waits(explanation)),
+          ...causes(decision), ...fixes(explanation), ...victims(decision), ...waits(explanation),
+          explanation?.state === "bound" ? null : h("h3", { class: "section" }, "Pod"),
+          h("dl", { class: "pairs" }, Object.entries(facts).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value instanceof Node ? value : text(value))]))),
         h("section", { class: "card" }, h("h2", {}, "Timeline"), timelineOf(timeline))),
       h("div", { class: "spaced" }, this.place));
   }
@@ -101,20 +110,21 @@ export class PodPage {
     const modes = ["weighted", "normalized", "raw"].map((name) => h("button", { class: "choice", type: "button", "aria-pressed": String(this.shown === name), onclick: () => { this.shown = name; this.drawMatrix(); } }, name));
     const rejected = found.nodes - found.feasible;
     const filters = found.filters.filter((name) => !found.skipped.includes(name));
-    const head = h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Node"), h("th", { scope: "col", class: "right" }, "Total"),
+    const head = h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Node"), found.feasible ? h("th", { scope: "col", class: "right" }, "Total") : null,
       found.scorers.map((each) => h("th", { scope: "col", class: "right turn" }, words(each.name), ` × ${each.weight}`)),
       filters.map((name) => h("th", { scope: "col" }, words(name)))));
     const rows = found.rows.map((row) => this.row(row, found, filters));
-    const filter = h("input", { id: "matrix-filter", type: "search", placeholder: "name of a node", value: this.filter ?? "",
+    const filter = h("input", { id: "matrix-filter", type: "search", value: this.filter ?? "",
       onchange: (event) => { this.filter = event.target.value.trim(); this.loadMatrix(); } });
     const last = Math.min(found.nodes, found.offset + found.rows.length);
     this.place.replaceChildren(
       h("div", { class: "head" }, h("h2", {}, "Decision: nodes and plugins"), h("div", { role: "group", "aria-label": "Scores" }, modes)),
       h("p", { class: "muted" }, `${number(found.feasible)} nodes are feasible, ${number(Math.max(0, rejected))} are rejected. `, found.present ? "As if the pod were not on its node." : "", found.extenders ? " Extenders are not asked." : "",
         found.skipped.length ? ` Not concerned: ${found.skipped.join(", ")}.` : ""),
-      h("div", { class: "toolbar" }, h("div", {}, h("label", { for: "matrix-filter" }, "Show nodes"), filter)),
+      h("div", { class: "toolbar" }, h("div", {}, h("label", { for: "matrix-filter" }, "Filter by the name of a node"), filter)),
       rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Matrix of nodes and plugins" }, h("table", {}, head, h("tbody", {}, rows))) : h("p", { class: "empty" }, "No node has such a name."),
-      h("div", { class: "legend" }, h("span", {}, "✓ passed"), h("span", {}, "✗ rejected, with the reason"), h("span", {}, "· not asked: an earlier plugin rejected the node")),
+      h("div", { class: "legend" }, h("span", {}, "✓ passed"), h("span", {}, "✗ rejected, with the reason"), h("span", {}, "· not asked: an earlier plugin rejected the node"),
+        found.scorers.length && this.shown === "weighted" ? h("span", {}, "71 → 71: the raw and the normalized score, below the weighted one") : null),
       h("div", { class: "toolbar" },
         h("span", { class: "muted small" }, found.nodes ? `${number(found.offset + 1)}–${number(last)} of ${number(found.nodes)}` : ""),
         found.offset > 0 ? h("button", { class: "quiet", type: "button", onclick: () => this.loadMatrix(Math.max(0, found.offset - PAGE)) }, "Previous") : null,
@@ -132,7 +142,7 @@ export class PodPage {
     const at = filters.indexOf(row.plugin);
     const none = () => h("td", { class: "off" }, h("span", { "aria-label": "not asked" }, "·"));
     const told = h("td", { class: "reject", colspan: at < 0 ? Math.max(1, found.scorers.length) : null }, "✗ ", at < 0 ? h("b", {}, text(row.plugin)) : null, " ", text(row.reasons.join(", ") || row.code));
-    return h("tr", {}, name, h("td", { class: "score muted" }, "–"),
+    return h("tr", {}, name, found.feasible ? h("td", { class: "score muted" }, "–") : null,
       at < 0 ? told : found.scorers.map(none),
       filters.map((_, place) => (at < 0 || place > at ? none() : place < at ? h("td", { class: "pass" }, h("span", { "aria-label": "passed" }, "✓")) : told)));
   }
@@ -143,16 +153,28 @@ function words(name) {
   return h("bdi", {}, name.split(/(?=[A-Z])/).flatMap((part, place) => (place ? [h("wbr"), part] : [part])));
 }
 
+// Why no node is feasible, the most frequent reason first, and the message of the event for those who search for it.
+function causes(decision) {
+  const verdicts = [...(decision?.verdicts ?? [])].sort((one, other) => other.nodes - one.nodes);
+  if (!verdicts.length || decision.node) return decision?.message ? [h("p", { class: "note" }, text(decision.message))] : [];
+  const total = decision.evaluatedNodes || verdicts.reduce((sum, each) => sum + each.nodes, 0) || 1;
+  return [h("ol", { class: "causes", "aria-label": "Why it waits" }, verdicts.map((each, place) => h("li", {},
+    h("div", { class: "head" }, h(place ? "span" : "b", {}, text(each.reasons.join(", ") || each.code)), h("span", { class: "muted small" }, `${number(each.nodes)} of ${number(total)} nodes`)),
+    meter(each.nodes / total, `${number(each.nodes)} of ${number(total)} nodes`), h("span", { class: "muted small" }, text(each.plugin))))),
+  decision.message ? h("details", { class: "small" }, h("summary", {}, "Message of the event"), h("p", { class: "note" }, text(decision.message))) : null];
+}
+
 function fixes(explanation) {
   const found = explanation?.suggestions ?? [];
   if (!found.length) return [];
-  return [h("h3", { class: "section" }, "What would make it schedulable"), h("ol", { class: "fixes" }, found.map((each) => h("li", {}, text(each.text), each.node ? h("span", { class: "muted" }, " → ", nodeLink(each.node)) : null)))];
+  return [h("h3", { class: "section" }, explanation.gang ? `What would let gang ${explanation.gang} start` : "What would make it schedulable"), h("ol", { class: "fixes" }, found.map((each) => h("li", {}, text(each.text), each.node ? h("div", { class: "muted small" }, each.pods ? `Then ${number(each.pods)} pods run on ${number(each.nodes)} nodes, such as ` : "Then it runs on ", each.kind.includes("add-node") && !each.pods ? "the new node" : nodeLink(each.node)) : null))),
+    h("p", { class: "muted small" }, "Each change was verified by deciding again.")];
 }
 
 function victims(decision) {
   const parts = [];
   const preemption = decision?.preemption;
-  if (preemption?.message && !preemption.victims?.length) parts.push(h("p", { class: "small muted" }, text(preemption.message)));
+  if (preemption?.message && !preemption.victims?.length && !decision.message?.includes(preemption.message)) parts.push(h("p", { class: "small muted" }, text(preemption.message)));
   if (decision?.victims?.length) parts.push(h("h3", { class: "section" }, "Victims"), h("div", { class: "chips" }, decision.victims.map((each) => h("span", { class: "chip" }, podLink(each)))));
   if (decision?.preempted) parts.push(h("p", { class: "note" }, "Preempted by ", podLink(decision.preempted.by), " on ", nodeLink(decision.preempted.node)));
   return parts;

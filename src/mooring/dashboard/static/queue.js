@@ -25,7 +25,7 @@ export class QueuePage {
 
   update(name, data) {
     if (name !== "summary" || !this.data) return;
-    const state = JSON.stringify([data.queue, data.attempts]);
+    const state = JSON.stringify([data.queue, data.attempts, data.gangChanges]);
     if (state === this.state || this.pending) return;
     this.state = state;
     this.pending = setTimeout(() => { this.pending = null; this.load(); }, 700);
@@ -51,9 +51,8 @@ export class QueuePage {
         class: "tile", type: "button", "data-part": name, "aria-pressed": String(name === this.part), onclick: () => { this.part = name; this.draw(); } },
       h("div", { class: "number" }, number(counts[name])), h("div", { class: "name" }, shown)))),
       h("div", { class: "halves" },
-        h("section", { class: "card" }, h("h2", {}, "Why pods wait"), this.reasons(reasons)),
-        h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, `Pods: ${label}`), h("span", { class: "muted small" }, told)), this.pods(parts[this.part] ?? [], counts[this.part]))),
-      ...this.gangs());
+        h("div", { class: "stack" }, h("section", { class: "card" }, h("h2", {}, "Why pods wait"), this.reasons(reasons)), ...this.gangs()),
+        h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, `Pods: ${label}`), h("span", { class: "muted small" }, told)), this.pods(parts[this.part] ?? [], counts[this.part]))));
     if (focused) this.body.querySelector(`[data-part="${focused}"]`)?.focus();
   }
 
@@ -86,7 +85,7 @@ export class QueuePage {
   gangs() {
     const { gangs, queues } = this.data;
     if (!this.context.summary?.batch) return [];
-    return [h("div", { class: "halves spaced" },
+    return [h("div", { class: "stack" },
       h("section", { class: "card" }, h("h2", {}, "Queues of batch sessions"), table([
         { title: "Queue", cell: (each) => h("div", {}, text(each.queue), " ", each.state && each.state !== "Open" ? badge(each.state, "warn") : null) },
         { title: "Weight", right: true, cell: (each) => number(each.weight) },
@@ -96,7 +95,7 @@ export class QueuePage {
         { title: "Gangs (waiting)", right: true, cell: (each) => `${number(each.gangs)} (${number(each.waiting)})` },
       ], queues, "There are no queues.")),
       h("section", { class: "card" }, h("h2", {}, "Gangs that wait"), table([
-        { title: "Gang", cell: (each) => h("div", {}, text(each.gang), h("div", { class: "small muted" }, text(`queue ${each.queue}`))) },
+        { title: "Gang", cell: (each) => h("div", {}, text(each.gang), each.pod ? h("div", { class: "small" }, h("a", { href: `#/pod/${encodeURIComponent(each.pod)}` }, "What would help?")) : null, h("div", { class: "small muted" }, text(`queue ${each.queue}`))) },
         { title: "Pods", right: true, cell: (each) => `${number(each.pods)} of ${number(each.minMember)}` },
         { title: "Waits for", cell: (each) => h("div", {}, each.gate ? badge(each.gate, "warn") : null, " ", text(each.text)) },
       ], gangs, "No gang waits.")))];

@@ -18,10 +18,11 @@ export class PluginsPage {
   async load() {
     const { plugins, reload } = await get("plugins");
     const open = new Set([...this.body.querySelectorAll("details[open]")].map((each) => each.dataset.plugin));
+    const several = new Set(plugins.map((each) => each.profile)).size > 1;
     const state = (each) => (each.state.startsWith("running") ? (each.failures ? "warn" : "good") : each.state === "idle" ? "" : "bad");
     this.body.replaceChildren(
       h("section", { class: "card" }, h("h2", {}, "Plugins"), table([
-        { title: "Plugin", cell: (each) => h("div", {}, h("b", {}, text(each.name)), h("div", { class: "small muted" }, text(each.profile || "in no profile"))) },
+        { title: "Plugin", cell: (each) => h("div", {}, h("b", {}, text(each.name)), several || !each.profile ? h("div", { class: "small muted" }, text(each.profile || "in no profile")) : null) },
         { title: "State", cell: (each) => badge(each.state, state(each)) },
         { title: "Source", cell: (each) => h("div", { class: "small" }, text(each.source), each.version ? h("div", { class: "muted" }, `version ${each.version}`) : null, each.sha256 ? h("div", { class: "muted mono" }, each.sha256.slice(0, 12)) : null) },
         { title: "Extension points", cell: (each) => h("span", { class: "small" }, each.points.join(", ")) },
@@ -47,7 +48,7 @@ function failures(plugin, open) {
 
 export class ConfigurationPage {
   async enter() {
-    const { release, configuration, differences } = await get("configuration");
+    const { release, text: configuration, differences } = await get("configuration");
     const gates = Object.entries(release.gates);
     return [
       h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Differences from the defaults"), badge(`as kube-scheduler ${release.reference}`, "info")),
@@ -57,6 +58,6 @@ export class ConfigurationPage {
           { title: "Value", cell: (each) => h("span", { class: "mono" }, text(each.value)) },
           { title: "Default", cell: (each) => h("span", { class: "mono muted" }, text(each.default)) },
         ], differences, "Everything has its default value.")),
-      h("section", { class: "card" }, h("h2", {}, "Effective configuration"), h("pre", { tabindex: "0" }, text(JSON.stringify(configuration, null, 2))))];
+      h("section", { class: "card" }, h("h2", {}, "Effective configuration"), h("pre", { tabindex: "0" }, text(configuration)))];
   }
 }

@@ -22,13 +22,16 @@ export class WhatIfPage {
       return h("div", {}, h("label", { for: `what-if-${name}` }, label), this.inputs[name], h("div", { class: "small muted" }, hint));
     });
     this.manifest = h("textarea", { id: "what-if-add", rows: "6", spellcheck: "false", placeholder: "apiVersion: apps/v1\nkind: Deployment\n…" });
+    this.config = h("textarea", { id: "what-if-config", rows: "6", spellcheck: "false", placeholder: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n…" });
     this.fit = h("input", { id: "what-if-fit", type: "checkbox" });
     this.button = h("button", { type: "submit" }, "Show what would happen");
     return [h("form", { class: "card", onsubmit: (event) => { event.preventDefault(); this.ask(); } }, h("h2", {}, "What if"),
       h("p", { class: "muted" }, "The cluster is simulated without and with the changes. Nothing is changed in it."),
       h("div", { class: "fields" }, fields),
-      h("label", { for: "what-if-add" }, "Add or replace objects (manifests)"), this.manifest,
-      h("p", {}, this.fit, " ", h("label", { for: "what-if-fit", class: "inline" }, "Count how many copies of these objects fit")),
+      h("div", { class: "halves" },
+        h("div", {}, h("label", { for: "what-if-add" }, "Add or replace objects (manifests)"), this.manifest,
+          h("p", {}, this.fit, " ", h("label", { for: "what-if-fit", class: "inline" }, "Count how many copies of these objects fit"))),
+        h("div", {}, h("label", { for: "what-if-config" }, "Another configuration of the scheduler"), this.config)),
       this.button), this.result];
   }
 
@@ -70,6 +73,7 @@ export class WhatIfPage {
       addNodes: pairs("addNodes").map(([type, count]) => ({ type, count })),
       drain: list("drain"), cordon: list("cordon"), scale,
       weights: Object.fromEntries(pairs("weights")),
+      ...(this.config.value.trim() ? { config: this.config.value } : {}),
       ...(manifest ? (this.fit.checked ? { fit: manifest } : { add: manifest }) : {}),
     };
   }

@@ -34,19 +34,24 @@ class Budgets:
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
         """Split pods (most important first) into those whose eviction violates a budget and the others."""
+        counts = self.violations([(info,) for info in pods])
+        violating = [info for info, count in zip(pods, counts, strict=True) if count]
+        return violating, [info for info, count in zip(pods, counts, strict=True) if not count]
+
+    def violations(self, victims: Iterable[Sequence[PodInfo]]) -> list[int]:
+        """Return how many pods of each victim (most important first) violate a budget if all are evicted."""
         allowed = [budget.status.disruptions_allowed for budget, _ in self._budgets]
-        violating: list[PodInfo] = []
-        fine: list[PodInfo] = []
-        for info in pods:
-            violated = False
-            for number, (budget, selector) in enumerate(self._budgets):
-                if _covers(budget, selector, info.template) and info.name not in budget.status.disrupted_pods:
-                    allowed[number] -= 1
-                    violated = violated or allowed[number] < 0
-                    if violated and self._stops:
-                        break
-            (violating if violated else fine).append(info)
-        return violating, fine
+        return [sum(self._violates(info, allowed) for info in pods) for pods in victims]
+
+    def _violates(self, info: PodInfo, allowed: list[int]) -> bool:
+        violated = False
+        for number, (budget, selector) in enumerate(self._budgets):
+            if _covers(budget, selector, info.template) and info.name not in budget.status.disrupted_pods:
+                allowed[number] -= 1
+                violated = violated or allowed[number] < 0
+                if violated and self._stops:
+                    break
+        return violated
 
     def violating(self, victims: Victims) -> Mask:
         """Do the same for many nodes at once, as an array [C, V]; each node counts its own victims only."""

@@ -23,11 +23,13 @@ class Candidate(msgspec.Struct, frozen=True):
         row: The row of the node in the node table: ``node.row``.
         victims: The pods to evict, most important first.
         violations: How many of the evictions violate a PodDisruptionBudget.
+        groups: How many of the victims are groups, or pods of groups.
     """
 
     row: int
     victims: tuple[PodInfo, ...]
     violations: int
+    groups: int = 0
 
     def rank(self, now: float) -> tuple[float, ...]:
         """Return a key; smaller is better: violations, highest priority, sum of priorities, pods, latest start."""

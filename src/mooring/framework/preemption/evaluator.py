@@ -16,6 +16,7 @@ from mooring.framework.node_statuses import NodeStatuses, fit_message
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import AskExtenders, Candidate, best
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
+from mooring.framework.preemption.victims import PodVictims
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, PostFilterResult, Status
 
@@ -56,6 +57,7 @@ class Evaluator:
         self._handle = handle
         self._wanted = wanted
         self._rules = rules
+        self._victims = PodVictims(handle)
 
     def preempt(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses, *, rows: Rows | None = None
@@ -75,14 +77,25 @@ class Evaluator:
         rows = statuses.rows_with(Code.UNSCHEDULABLE) if rows is None else rows
         found = self._candidates(state, pod, rows, outcome, every=asked)
         if found:
-            return AskExtenders(tuple(found), self._chosen) if asked else self._chosen(found)
+            return AskExtenders(tuple(found), self.chosen) if asked else self.chosen(found)
         errors = sorted(status.message for status, _ in outcome.groups() if status.code is Code.ERROR)
         if errors:
             return _UNTOUCHED, Status.error(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
         text = fit_message(len(self._handle.table), outcome)
         return PostFilterResult(nominated_node=""), Status.unschedulable(text)
 
-    def _chosen(self, left: Sequence[Candidate] | Status) -> tuple[PostFilterResult, Status]:
+    def candidates(self, state: CycleState, pod: Pod, statuses: NodeStatuses, rows: Rows) -> list[Candidate]:
+        """Return candidates among some rows that include the best one, for a search that pauses between rows.
+
+        There are none if preemption is refused, or if an extender would be asked about the victims.
+        """
+        extenders = self._handle.extenders
+        refused = self._rules is None and self._ineligible(pod, statuses)
+        if refused or (extenders is not None and extenders.weigh_victims(pod)):
+            return []
+        return self._candidates(state, pod, rows, NodeStatuses(self._handle.table, _NOT_HELPFUL), every=False)
+
+    def chosen(self, left: Sequence[Candidate] | Status) -> tuple[PostFilterResult, Status]:
         """Return the best of the remaining candidates."""
         if isinstance(left, Status):
             return _UNTOUCHED, left
@@ -109,7 +122,7 @@ class Evaluator:
         row = table.row_of.get(name) if name else None
         if row is None or statuses.of_row(row).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
-        if _is_being_emptied(table.nodes[row], pod, table.evicting):
+        if is_being_emptied(table.nodes[row], pod.priority, table.evicting, self._victims):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
@@ -155,21 +168,21 @@ class Evaluator:
     def _search_one(self, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
         if self._rules is not None:
             return self._rules.select(state, pod, node, budgets)
-        return search_one(self._handle, state, pod, node, budgets)
+        return search_one(self._handle, state, pod, node, budgets, self._victims)
 
     def _crowded(self, rows: Rows) -> Rows:
-        """Return the rows that have nominated pods, which must be simulated one by one."""
-        handle = self._handle
-        if not handle.nominator:
-            return rows[:0]
-        known = (handle.table.row_of.get(name) for name in handle.nominator.nodes())
-        return rows[np.isin(rows, [row for row in known if row is not None])]
+        """Return the rows that have nominated pods, or pods of groups, which must be simulated one by one."""
+        handle, single = self._handle, self._victims.rows_with_groups()
+        if handle.nominator:
+            known = (handle.table.row_of.get(name) for name in handle.nominator.nodes())
+            single += [row for row in known if row is not None]
+        return rows[np.isin(rows, single)] if single else rows[:0]
 
 
-def _is_being_emptied(node: NodeInfo, pod: Pod, evicting: Container[str]) -> bool:
-    """Whether a victim of an earlier preemption is being evicted from a node or still terminating there."""
+def is_being_emptied(node: NodeInfo, priority: int, evicting: Container[str], victims: PodVictims) -> bool:
+    """Whether a victim of a lower priority is being evicted from a node, or still terminating there."""
     return any(
-        info.priority < pod.priority and (info.pod.uid in evicting or _leaves_for_preemption(info.pod))
+        (info.pod.uid in evicting or _leaves_for_preemption(info.pod)) and victims.priority_of(info) < priority
         for info in node.pods
     )
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from mooring.framework.node_statuses import NodeStatuses, Rejections
 from mooring.framework.plugin import Plugin, dependence
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import PRIORITY_OFFSET, Candidate, by_importance
+from mooring.framework.preemption.victims import PodVictims, Victim
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
@@ -31,6 +32,8 @@ from mooring.framework.what_if import Victims, WhatIf
 Rows = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+#: Tells the PreFilter plugins that a pod is added to a node, or removed from it.
+MovePod = Callable[[CycleState, Pod, PodInfo, NodeInfo], None]
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
@@ -47,38 +50,53 @@ def _is_modelled(plugin: object) -> bool:
     return columns is not None and dependence(columns) == "node"
 
 
-def search_one(handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
+def search_one(
+    handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets, victims: PodVictims
+) -> Candidate | Status:
     """Return the victims on one node, found by simulation; or why there are none."""
     runner = handle.runner
-    potential = sorted((info for info in node.pods if info.priority < pod.priority), key=by_importance)
+    potential = [each for each in victims.of(node.pods) if each.priority < pod.priority]
+    potential.sort(key=lambda each: each.importance)
     if runner.restricts_evictions:
-        potential = [info for info in potential if runner.may_evict(pod, info.pod)]
+        potential = [each for each in potential if all(runner.may_evict(pod, info.pod) for info in each.pods)]
     if not potential:
         return NO_VICTIMS
     state, what_if = state.clone(), WhatIfNode(node)
-    for info in potential:
-        what_if.remove_pod(info)
-        runner.remove_pod(state, pod, info, what_if)
+
+    def move(victim: Victim, on_node: Callable[[PodInfo], None], in_plugins: MovePod) -> None:
+        for info in victim.pods:
+            home = what_if if info.node is node else info.node
+            if info.node is node:
+                on_node(info)
+            if home is not None:
+                in_plugins(state, pod, info, home)
+
+    def remove(victim: Victim) -> None:
+        move(victim, what_if.remove_pod, runner.remove_pod)
+
+    def reprieved(victim: Victim) -> bool:
+        move(victim, what_if.add_pod, runner.add_pod)
+        if runner.filter_what_if(state, pod, what_if).is_success:
+            return True
+        remove(victim)
+        return False
+
+    for victim in potential:
+        remove(victim)
     status = runner.filter_what_if(state, pod, what_if)
     if not status.is_success:
         return status
-
-    def reprieved(info: PodInfo) -> bool:
-        what_if.add_pod(info)
-        runner.add_pod(state, pod, info, what_if)
-        if runner.filter_what_if(state, pod, what_if).is_success:
-            return True
-        what_if.remove_pod(info)
-        runner.remove_pod(state, pod, info, what_if)
-        return False
-
-    violating, fine = budgets.split(potential)
-    lost = [info for info in violating if not reprieved(info)]
-    violations = len(lost)
-    lost += [info for info in fine if not reprieved(info)]
+    counts = budgets.violations(victim.pods for victim in potential)
+    violations, lost = 0, []
+    for victim, count in sorted(zip(potential, counts, strict=True), key=lambda pair: not pair[1]):
+        if not reprieved(victim):
+            lost.append(victim)
+            violations += count
     if not lost:
         return no_victims(node.name)
-    return Candidate(node.row, tuple(sorted(lost, key=by_importance)), violations)
+    lost.sort(key=lambda each: each.importance)
+    groups = sum(victim.in_group for victim in lost)
+    return Candidate(node.row, tuple(info for victim in lost for info in victim.pods), violations, groups)
 
 
 def no_victims(node_name: str) -> Status:

@@ -7,6 +7,7 @@ short slices of the event loop. Its decisions are written while it still runs.
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,64 +17,59 @@ import msgspec
 
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.hyper_nodes import HyperNode
-from mooring.api.meta import KubeObject
+from mooring.api.meta import KubeObject, parse_time
 from mooring.api.node import Node
+from mooring.api.numa_topology import Numatopology
 from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass
 from mooring.api.volcano import PodGroup, PodGroupStatus, Queue, ResourceQuota
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.actions.complete import complete
 from mooring.batch.callbacks import MayEvict
-from mooring.batch.cluster import BatchCluster
+from mooring.batch.device_config import DeviceConfig
 from mooring.batch.job import INQUEUE, JobInfo
-from mooring.batch.kube_plugins import RELEASE
 from mooring.batch.pending_reasons import READY, job_message
 from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.gang import SCHEDULED, UNSCHEDULABLE
 from mooring.batch.queue import standing_queues
-from mooring.batch.resource import Resource
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
 from mooring.batch.session import INVALID, NodeUsage, Session
-from mooring.batch.session_claims import DeviceReservation
 from mooring.batch.task import PENDING, TaskInfo
 from mooring.batch.unsupported_requests import NOT_SUPPORTED
 from mooring.checkpoints import PausableSteps, Pauses
 from mooring.framework.api_clients import ClaimWriter, VolumeWriter
-from mooring.framework.declarations import declared_kinds
-from mooring.framework.handle import Handle
 from mooring.kube import AlreadyExists, Backoff, Change, Client, KubeError, NotFound
 from mooring.live.api_adapters import ApiBinder
-from mooring.live.batch.batch_settings import BatchSettings, ConfFile, session_actions, session_plugins
+from mooring.live.batch.batch_settings import BatchSettings, ConfFile, batch_cluster, session_actions, session_plugins
 from mooring.live.batch.batch_writer import BatchWriter, PreBind
+from mooring.live.batch.device_config_reader import DeviceConfigReader
+from mooring.live.batch.node_locker import NodeLocker
 from mooring.live.batch.node_usage import UsageReader
+from mooring.live.batch.session_figures import set_figures
+from mooring.live.batch.session_gang import SessionSetup, group_of, session_gang
 from mooring.live.batch.session_records import SessionRecords
 from mooring.live.custom import CustomInformers
+from mooring.live.informers import BATCH_KINDS
 from mooring.live.reporter import Reporter
 from mooring.loading import ACTION, Catalog
 from mooring.loading.plugin_kinds import plugin_name
 from mooring.logs import get_logger
 from mooring.observe.decision_records import DecisionRecords
+from mooring.observe.explanation import SuggestionView
 from mooring.observe.session_metrics import SessionMetrics
-from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.volume_binding import VolumeBinding
-from mooring.releases import Release
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
+from mooring.scheduler.gang_suggestions import GangSearch
 from mooring.unexpected_errors import report_unexpected
 
 log = get_logger("mooring.batch")
 
-#: Kinds that sessions read in addition to those of the pod-by-pod engine.
-KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup, HyperNode)
-#: Kinds that sessions read to allocate devices; some only in some releases.
-DEVICE_KINDS: Final = declared_kinds((DynamicResources,))
 #: How long a session decides before it yields to the event loop.
 _SLICE_SECONDS: Final = 0.02
 #: How long changes are collected before a session starts.
 _GATHER_SECONDS: Final = 0.02
-#: How long a pod whose bind failed waits for the removal of its reservations.
-_RELEASE_SECONDS: Final = 10.0
 #: The period if nothing changed and the last session decided nothing.
 _IDLE_SECONDS: Final = 10.0
 #: The pauses after sessions that failed.
@@ -82,6 +78,8 @@ _FIRST_FAILURE_SECONDS, _LAST_FAILURE_SECONDS = 1.0, 30.0
 _TIMELY: Final = frozenset({"sla", "tdm", "cdp", "usage"})
 #: The phases of PodGroups that wait, or whose pods cannot all run.
 _WAITING_PHASES: Final = ("Pending", INQUEUE, "Unknown")
+#: The number of gangs whose suggestions are kept until the next session.
+_SUGGESTIONS: Final = 1000
 #: How often the presence of the root and default queues is checked.
 _QUEUES_SECONDS: Final = 2.0
 
@@ -92,11 +90,8 @@ class _Progress:
     def __init__(self) -> None:
         self.bindings = 0
         self.evictions = 0
-
-
-def device_kinds(release: Release) -> tuple[type[KubeObject], ...]:
-    """Return the kinds for devices that a release has. Sessions read them also if no profile enables the plugin."""
-    return declared_kinds((DynamicResources,), release)
+        #: The jobs whose pods were placed.
+        self.placed: set[str] = set()
 
 
 class BatchScheduler:
@@ -127,6 +122,7 @@ class BatchScheduler:
         ``on_failed_eviction`` stops counting a pod as being evicted. ``eviction_rules`` returns the ``may_evict``
         methods of the pod-by-pod engine's plugins.
         """
+        self._clock = clock
         self._metrics = metrics if metrics is not None else SessionMetrics()
         self._records = SessionRecords(records, clock)
         self._settings = settings
@@ -142,22 +138,16 @@ class BatchScheduler:
         self.guards = guards if guards is not None else SessionGuards(clock=clock, log=log.warning)
         self._use_plugins(catalog or Catalog())
         self.conf = ConfFile(settings.scheduler_conf, actions=self._actions, plugins=self._plugins)
-        handle = Handle(
-            profile_name=settings.scheduler_names[0],
-            table=cache.table,
-            objects=cache.objects,
+        self.cluster = batch_cluster(
+            cache,
+            scheduler_names=settings.scheduler_names,
+            default_queue=settings.default_queue,
+            node_selector=settings.node_selector,
             clock=clock,
             rng=rng,
             binder=binder,
             volumes=volumes,
             claims=claims,
-            release=RELEASE,
-        )
-        self.cluster = BatchCluster(
-            handle,
-            scheduler_names=settings.scheduler_names,
-            default_queue=settings.default_queue,
-            unset_is_open=True,
         )
         self.writer = BatchWriter(
             client,
@@ -170,6 +160,8 @@ class BatchScheduler:
             on_failed_eviction=on_failed_eviction,
         )
         self._usage = UsageReader(lambda: self.conf.current.metrics, self._measured, clock)
+        self._device_config = DeviceConfigReader(client, lambda: self.conf.current, self._use_device_config)
+        self._locker = NodeLocker(client, clock)
         self._metrics.binds = lambda: {"bound": self.writer.bound, "failed": self.writer.failed}
         self._wake = asyncio.Event()
         self._warned: set[str] = set()
@@ -177,6 +169,10 @@ class BatchScheduler:
         self._invalid: dict[tuple[str, str], str] = {}
         self._failures = Backoff(first=_FIRST_FAILURE_SECONDS, cap=_LAST_FAILURE_SECONDS)
         self._stopped = False
+        #: Group -> the number of sessions when suggestions were searched for, and the suggestions.
+        self._suggestions: dict[str, tuple[int, list[SuggestionView]]] = {}
+        #: Called for a pod of each gang that waits, if suggestions are written.
+        self.on_waiting: Callable[[Pod], None] | None = None
         #: The number of sessions that were run, and the duration of the last one.
         self.sessions, self.last_seconds = 0, 0.0
 
@@ -196,6 +192,38 @@ class BatchScheduler:
             self.plugin_name(option.name): "session" for option in conf.options() if option.name in self._plugins
         }
         return {**plugins, **dict.fromkeys(conf.actions, "action")}
+
+    def group_of(self, pod: Pod) -> str:
+        """Return namespace/name of the PodGroup of a pod; empty if it has none."""
+        return group_of(pod)
+
+    async def suggest(self, pod: Pod) -> list[SuggestionView]:
+        """Return changes that would let the gang of a pending pod start.
+
+        Each change is tried in a session that is not carried out. It holds the lock as a session does, and other
+        decisions continue between two of them.
+        """
+        key = group_of(pod)
+        known = self._suggestions.get(key)
+        if known is not None and known[0] == self.sessions:
+            return known[1]
+        setup = SessionSetup(self.conf.current, self._plugins, self._actions, self.guards)
+        gang = session_gang(self.cluster, setup, key)
+        if gang is None:
+            return []
+        search = GangSearch(gang)
+        steps = search.steps()
+        done = False
+        while not done and not self._stopped:
+            async with self._lock:
+                done = next(steps, self) is self
+            await asyncio.sleep(0)
+        found = [each.view for each in search.result()]
+        if len(self._suggestions) >= _SUGGESTIONS:
+            self._suggestions.clear()
+        if found:  # otherwise time may have been too short
+            self._suggestions[key] = (self.sessions, found)
+        return found
 
     # Cluster events
 
@@ -223,7 +251,7 @@ class BatchScheduler:
             return True
         if isinstance(new, PodGroup) and isinstance(old, PodGroup):
             return new.spec != old.spec or new.annotations != old.annotations
-        if isinstance(new, HyperNode) and isinstance(old, HyperNode):
+        if isinstance(new, HyperNode | Numatopology) and isinstance(old, HyperNode | Numatopology):
             return new.spec != old.spec
         if isinstance(new, Queue) and isinstance(old, Queue):
             return new.spec != old.spec or new.status.state != old.status.state
@@ -240,6 +268,11 @@ class BatchScheduler:
         if new.node_name or new.scheduler_name not in self.cluster.scheduler_names:
             return False
         return old is None or old.status.resource_claim_statuses != new.status.resource_claim_statuses
+
+    def _use_device_config(self, config: DeviceConfig) -> None:
+        if config != self.cluster.device_config:
+            self.cluster.device_config = config
+            self._wake.set()
 
     def _measured(self, usage: Mapping[str, NodeUsage]) -> None:
         self.cluster.usage = usage
@@ -272,7 +305,7 @@ class BatchScheduler:
         """Sync the informers of sessions, then run sessions in a task of the group."""
         informers = CustomInformers(self._client, apply, known=(), drop=self._cache.objects.drop, hint=_hint)
         informers.begin(tasks)
-        await informers.watch(KINDS)
+        await informers.watch(BATCH_KINDS)
         tasks.create_task(self.run(), name="batch sessions")
 
     async def run(self) -> None:
@@ -281,6 +314,8 @@ class BatchScheduler:
             tasks.create_task(self.writer.run(), name="batch writes")
             tasks.create_task(self._create_queues(), name="batch queues")
             tasks.create_task(self._usage.run(), name="node usage")
+            await self._device_config.read()
+            tasks.create_task(self._device_config.run(), name="device configuration")
             ended, decided = -_IDLE_SECONDS, True
             while not self._stopped:
                 changed = self._wake.is_set()
@@ -340,10 +375,18 @@ class BatchScheduler:
         session.eviction_rules = self._eviction_rules()
         progress = _Progress()
         try:
-            opened = open_session(session, self._plugins, self.guards)
+            self._metrics.keep_jobs(
+                (job.uid, (job.group.name, job.queue, job.group.namespace), job.created)
+                for job in session.jobs.values()
+            )
+            opened = open_session(session, self._plugins, self.guards, self._metrics.measured)
             self._metrics.opened(time.perf_counter() - started)
             await self._run_actions(session, progress)
-            self._publish(session, close_session(session, opened))
+            for uid in progress.placed:
+                self._metrics.placed(uid, self._clock())
+            outcome = close_session(session, opened, self._metrics.measured)
+            self._publish(session, outcome)
+            set_figures(self._metrics, session, [plugin for plugin, _ in opened], outcome)
             self.guards.end_attempt()
         finally:
             session.end(keep=self._cache.assumed)
@@ -385,11 +428,14 @@ class BatchScheduler:
 
     def _carry_out(self, session: Session, progress: _Progress) -> None:
         """Assume and bind, or evict, the tasks committed since the last call."""
+        now = self._clock()
         for task in session.bindings[progress.bindings :]:
             progress.bindings += 1
+            progress.placed.add(task.job)
+            self._metrics.reached("Assumed", now - _created(task.pod))
             self._cache.assume(task.pod, task.node_name)
             self._records.placed(session, task)
-            self.writer.bind(task.pod, task.node_name, self._pre_bind(session, task))
+            self.writer.bind(task.pod, task.node_name, self._pre_bind(session, task), task.annotations)
         for task, reason in session.evictions[progress.evictions :]:
             progress.evictions += 1
             self._metrics.evicted += 1
@@ -408,6 +454,9 @@ class BatchScheduler:
         devices = self.cluster.kube.device_reservations.get(task.uid)
         if devices is not None:
             calls.append(devices.pre_bind)
+        locks = session.node_locks.get(task.uid)
+        if locks:
+            calls.append(functools.partial(self._locker.lock, task.uid, task.node_name, locks))
 
         async def pre_bind() -> str:
             for call in calls:
@@ -421,30 +470,21 @@ class BatchScheduler:
 
     def _bound(self, pod: Pod) -> None:
         """Record a bind: the claims of the pod are written."""
+        self._metrics.reached("Bound", self._clock() - _created(pod))
         self.cluster.kube.device_reservations.pop(pod.uid, None)
+        self._locker.bound(pod.uid)
         self._records.bound(pod)
 
     async def _bind_failed(self, pod: Pod, problem: str) -> None:
         """Undo the assumption of a pod whose bind failed, and release its devices. The next session retries it."""
         self._records.failed(pod, problem)
-        devices = self.cluster.kube.device_reservations.pop(pod.uid, None)
-        if devices is not None:
-            async with self._lock:
-                devices.release()
-            await self._until_released(devices)
+        await self._locker.release(pod.uid)
         async with self._lock:
+            devices = self.cluster.kube.device_reservations.pop(pod.uid, None)
+            if devices is not None:
+                devices.release()
             self._cache.forget(pod)
         self._wake.set()
-
-    @staticmethod
-    async def _until_released(devices: DeviceReservation) -> None:
-        """Wait until the watch shows that the pod is removed from its claims: the next bind must add it again."""
-        try:
-            async with asyncio.timeout(_RELEASE_SECONDS):
-                while devices.is_written():
-                    await asyncio.sleep(_GATHER_SECONDS)
-        except TimeoutError:
-            log.warning("claims of a pod whose bind failed are still reserved for it", pod=devices.pod.key)
 
     # Statuses
 
@@ -460,6 +500,10 @@ class BatchScheduler:
             self._group_event(job, status, changed=changed)
         for note in outcome.pods:
             self.writer.pod_note(note)
+        if self.on_waiting is not None:
+            # The suggestions for one pod of a gang are those for all.
+            for pod in {note.task.job: note.task.pod for note in outcome.pods}.values():
+                self.on_waiting(pod)
         self._records.waiting(session, outcome.pods)
         for name, held in outcome.queues.items():
             queue = session.queues[name].queue
@@ -476,7 +520,6 @@ class BatchScheduler:
             for job in session.jobs.values()
             if any(each.type == UNSCHEDULABLE and each.transition_id == session.uid for each in job.conditions)
         }
-        self._metrics.allocated = {name: Resource.of(held).as_dict() for name, held in outcome.queues.items()}
 
     def _group_event(self, job: JobInfo, status: PodGroupStatus, *, changed: bool) -> None:
         """Record an event about a PodGroup: it waits, or its status changed."""
@@ -542,3 +585,8 @@ def _differs(old: PodGroupStatus, new: PodGroupStatus) -> bool:
         return status.phase, status.running, status.succeeded, status.failed, conditions
 
     return plain(old) != plain(new)
+
+
+def _created(pod: Pod) -> float:
+    created = pod.metadata.creation_timestamp
+    return parse_time(created) if created else 0.0

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import random
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from mooring.batch.actions import Action
+from mooring.batch.cluster import BatchCluster
 from mooring.batch.conf import DEFAULT_CONF, BatchConf, read_conf
+from mooring.batch.kube_plugins import RELEASE
 from mooring.batch.plugin import user_action
 from mooring.config.config_errors import ConfigError
 from mooring.config.document import read_config_file
+from mooring.framework.api_clients import Binder, ClaimWriter, VolumeWriter
+from mooring.framework.handle import Handle
 from mooring.loading import ACTION, SESSION, Catalog, FoundPlugin
 from mooring.logs import get_logger
+from mooring.scheduler.cache import Cache
 
 log = get_logger("mooring.batch")
 
@@ -27,9 +33,51 @@ class BatchSettings(msgspec.Struct, frozen=True):
     scheduler_names: tuple[str, ...] = ("volcano",)
     schedule_period: float = 1.0
     default_queue: str = "default"
+    #: Labels; sessions consider the nodes that have one of them, or all nodes if it is empty.
+    node_selector: tuple[tuple[str, str], ...] = ()
     #: Users' plugins and actions, by name; they take precedence over built-in ones.
     plugins: dict[str, Any] = msgspec.field(default_factory=dict)
     actions: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def batch_cluster(
+    cache: Cache,
+    *,
+    scheduler_names: tuple[str, ...],
+    default_queue: str,
+    node_selector: tuple[tuple[str, str], ...] = (),
+    clock: Callable[[], float],
+    rng: random.Random | None = None,
+    binder: Binder | None = None,
+    volumes: VolumeWriter | None = None,
+    claims: ClaimWriter | None = None,
+    as_volcano: bool = False,
+) -> BatchCluster:
+    """Return the state that sessions read, on the cache of a scheduler.
+
+    With ``as_volcano``, sessions have the restrictions of Volcano's cache, for a comparison with it: the images of a
+    node are those of its first version, for example.
+    """
+    handle = Handle(
+        profile_name=scheduler_names[0],
+        table=cache.table,
+        objects=cache.objects,
+        clock=clock,
+        rng=rng,
+        binder=binder,
+        volumes=volumes,
+        claims=claims,
+        release=RELEASE,
+    )
+    return BatchCluster(
+        handle,
+        scheduler_names=scheduler_names,
+        default_queue=default_queue,
+        images_on_arrival=as_volcano,
+        hides_unevicted=as_volcano,
+        unset_is_open=not as_volcano,
+        node_selector=node_selector,
+    )
 
 
 class ConfFile:

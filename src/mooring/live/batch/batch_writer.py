@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -56,7 +56,7 @@ class BatchWriter:
         self._on_bound = on_bound
         self._on_failed_bind = on_failed_bind
         self._on_failed_eviction = on_failed_eviction
-        self._binds: deque[tuple[Pod, str, PreBind | None]] = deque()
+        self._binds: deque[tuple[Pod, str, PreBind | None, Mapping[str, str]]] = deque()
         self._statuses: OrderedDict[tuple[str, str], Callable[[], Awaitable[None]]] = OrderedDict()
         self._has_binds, self._has_statuses = asyncio.Event(), asyncio.Event()
         #: Whether PodGroups have a status subresource. Those of Volcano's CRD have none.
@@ -74,9 +74,11 @@ class BatchWriter:
 
     # Binds
 
-    def bind(self, pod: Pod, node_name: str, pre_bind: PreBind | None = None) -> None:
-        """Queue a bind."""
-        self._binds.append((pod, node_name, pre_bind))
+    def bind(
+        self, pod: Pod, node_name: str, pre_bind: PreBind | None = None, annotations: Mapping[str, str] | None = None
+    ) -> None:
+        """Queue a bind, which adds annotations to the pod."""
+        self._binds.append((pod, node_name, pre_bind, annotations or {}))
         self._has_binds.set()
 
     async def _run_binds(self) -> None:
@@ -84,9 +86,9 @@ class BatchWriter:
             while not self._binds:
                 self._has_binds.clear()
                 await self._has_binds.wait()
-            pod, node_name, pre_bind = self._binds.popleft()
+            pod, node_name, pre_bind, annotations = self._binds.popleft()
             try:
-                problem = await self._bind(pod, node_name, pre_bind)
+                problem = await self._bind(pod, node_name, pre_bind, annotations)
             except Exception as error:
                 report_unexpected("a bind failed", error, pod=pod.key)
                 problem = error_text(error)
@@ -95,12 +97,12 @@ class BatchWriter:
             except Exception as error:
                 report_unexpected("the result of a bind cannot be recorded", error, pod=pod.key)
 
-    async def _bind(self, pod: Pod, node_name: str, pre_bind: PreBind | None) -> str:
+    async def _bind(self, pod: Pod, node_name: str, pre_bind: PreBind | None, annotations: Mapping[str, str]) -> str:
         """Bind a pod and its volumes. Return an error, or "" on success."""
         problem = await pre_bind() if pre_bind is not None else ""
         if problem:
             return problem
-        status = await self._binder.bind(Binding.of(pod, node_name))
+        status = await self._binder.bind(Binding.of(pod, node_name, annotations))
         return "" if status is None or status.is_success else status.message
 
     async def _settle(self, pod: Pod, node_name: str, problem: str) -> None:

@@ -34,7 +34,7 @@ class SessionRecords:
             return
         job = session.jobs.get(task.job)
         message = "" if job is None else f"by a session, with gang {job.uid} of queue {job.queue}"
-        made = self._decision(task.pod, "placed", message, node=task.node_name, evaluated=len(session.node_list))
+        made = self._decision(task.pod, "placed", message, node=task.node_name, evaluated=len(session.nodes))
         ranking = session.rankings.of(task.uid) if session.rankings is not None else None
         if ranking is not None and (not ranking.candidates or ranking.candidates[0].node == task.node_name):
             made.feasible, made.scorers, made.candidates = ranking
@@ -104,5 +104,9 @@ class SessionRecords:
 
 def fit_verdicts(errors: FitErrors, names: list[str]) -> tuple[Verdict, ...]:
     """Return the verdicts about nodes, grouped, the most frequent first."""
-    verdicts = ((status, 1, [names[row]]) for row, verdict in errors.verdicts() for status in verdict)
+    verdicts = (
+        (status, len(rows), [names[row] for row in rows[:_NAMES].tolist()])
+        for verdict, rows in errors.groups()
+        for status in verdict
+    )
     return tuple(sorted(grouped(verdicts, names_kept=_NAMES), key=lambda verdict: -verdict.count))

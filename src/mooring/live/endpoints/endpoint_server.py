@@ -22,6 +22,7 @@ from aiohttp import web
 
 from mooring import __version__
 from mooring.api.label_selectors import parse_int
+from mooring.certificates import Certificate
 from mooring.checkpoints import checkpoints_passed
 from mooring.http_listener import ConnectionLimits, Listener
 from mooring.kube import Access
@@ -196,6 +197,11 @@ class EndpointServer:
         """Accept client certificates signed by these CAs (PEM). Raises CertificateError."""
         if self._tls is not None:
             self._tls.trust_clients(authorities)
+
+    def serve_as(self, names: frozenset[str], certificate: Certificate) -> None:
+        """Use another certificate for clients that connect by these names. Raises CertificateError."""
+        if self._tls is not None:
+            self._tls.serve_as(names, certificate)
 
     async def stop(self) -> None:
         """Stop serving and wait for the thread to end."""

@@ -73,6 +73,9 @@ class ServerTls:
         self._settings = settings
         self._authorities = ""
         self._current: ssl.SSLContext
+        #: A certificate for clients that connect by these names; its context is built with the others.
+        self._named: tuple[frozenset[str], Certificate] | None = None
+        self._named_context: ssl.SSLContext | None = None
         files = (settings.cert_file, settings.key_file)
         if bool(settings.cert_file) != bool(settings.key_file):
             missing = "--tls-private-key-file" if settings.cert_file else "--tls-cert-file"
@@ -110,29 +113,45 @@ class ServerTls:
             self._use(self._build(self._authorities))
             log.info("Reloaded certificates", files=[str(file) for file in self._files])
 
+    def serve_as(self, names: frozenset[str], certificate: Certificate) -> None:
+        """Use another certificate for clients that connect by these names, also instead of a self-signed one.
+
+        Raises CertificateError.
+        """
+        if self._named != (names, certificate):
+            self._named = (names, certificate)
+            self._use(self._build(self._authorities))
+
     def _use(self, context: ssl.SSLContext) -> None:
+        if self._named is not None:
+            self._named_context = self._build(self._authorities, self._named[1])
         if context.verify_mode is not ssl.CERT_NONE:
             # The listening context decides whether a client certificate is requested.
             self.context.verify_mode = context.verify_mode
         self._current = context
 
     def _switch_context(
-        self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
+        self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, _context: ssl.SSLContext
     ) -> None:
-        connection.context = self._current
+        named = self._named
+        if named is not None and self._named_context is not None and (name in named[0] or self._made is not None):
+            connection.context = self._named_context
+        else:
+            connection.context = self._current
 
-    def _build(self, authorities: str = "") -> ssl.SSLContext:
+    def _build(self, authorities: str = "", certificate: Certificate | None = None) -> ssl.SSLContext:
         settings = self._settings
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = _version(settings.min_version)
         if settings.cipher_suites:
             context.set_ciphers(_ciphers(settings.cipher_suites))
-        if self._made is None:
+        certificate = certificate or self._made
+        if certificate is None:
             _load(context, *map(Path, self._pair))
         else:
             with tempfile.TemporaryDirectory(prefix="mooring-tls-") as name:
                 cert, key = Path(name, "mooring.crt"), Path(name, "mooring.key")
-                _write(self._made, cert, key)
+                _write(certificate, cert, key)
                 _load(context, cert, key)
         if settings.client_ca_file:
             _trust(context, _read(settings.client_ca_file), settings.client_ca_file)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mooring.live.batch.batch_scheduler import BatchScheduler
 from mooring.live.reload.reloader import Reloader
 from mooring.loading import Catalog
 from mooring.loading.plugin_rows import PluginRow, plugin_rows
 from mooring.scheduler.engine import Engine
+
+if TYPE_CHECKING:
+    from mooring.live.batch.batch_scheduler import BatchScheduler
 
 
 def plugin_status(
@@ -43,10 +45,12 @@ def _problem(reloader: Reloader | None, path: Path | None) -> str:
 
 
 def _counters(engine: Engine) -> dict[str, dict[str, Any]]:
-    """Return by plugin the counters of its guard, and for built-in plugins the number of calls."""
+    """Return by plugin the counters of its guard, and for built-in plugins the number of calls and their mean time."""
     found: dict[str, dict[str, Any]] = {}
     times = engine.observer.plugin_times if engine.observer is not None else None
-    for plugin, _, _, count in times.calls() if times is not None else ():
-        row = found.setdefault(plugin, {"calls": 0})
-        row["calls"] += count
+    if times is not None:
+        means = times.mean_micros()
+        for plugin, _, _, count in times.calls():
+            row = found.setdefault(plugin, {"calls": 0, "mean_micros": means.get(plugin)})
+            row["calls"] += count
     return found | engine.guards.statistics()

@@ -24,7 +24,7 @@ from mooring.observe.tracing import AttemptTracer
 from mooring.releases import NEWEST, Release
 from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.observer import Observer
-from mooring.scheduler.pod_explanation import explain_with_pauses
+from mooring.scheduler.pod_explanation import Gangs, explain_with_pauses
 
 if TYPE_CHECKING:
     from mooring.live.informers import Informers
@@ -129,6 +129,7 @@ def make_server(
     plugins: Callable[[], list[Any]] = list,
     is_stopping: Callable[[], bool] = lambda: False,
     extensions: Sequence[Extension] = (),
+    gangs: Gangs | None = None,
 ) -> Endpoints:
     """Return the endpoints, not started yet; the secure server has the extensions. Raises ServerError."""
     watch = engine.observer
@@ -155,7 +156,7 @@ def make_server(
         metrics=metrics,
         resources=resources,
         config=lambda: {"componentconfig": effective(config())},
-        decision=lambda key: explain_with_pauses(engine, key),
+        decision=lambda key: explain_with_pauses(engine, key, gangs),
         decisions=decisions,
         plugins=plugins,
         version=_version(config().release),

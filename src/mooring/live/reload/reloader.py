@@ -11,22 +11,18 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mooring.api.meta import ObjectReference
-from mooring.batch.conf import BatchConf
-from mooring.batch.dry_run import dry_run_session
 from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.declarations import declared_kinds
 from mooring.framework.plugin_errors import contain
 from mooring.kube import EventRecorder
 from mooring.kube.event_recorder import EventKind
 from mooring.live.background import Background
-from mooring.live.batch.batch_scheduler import BatchScheduler, device_kinds
-from mooring.live.batch.batch_settings import session_plugins
-from mooring.live.informers import Informers
+from mooring.live.informers import Informers, device_kinds
 from mooring.loading import ACTION, POD, SESSION, Catalog, Fault, Kind, PluginLoadError, Setup
 from mooring.loading.deadline import load_within
 from mooring.loading.plugin_kinds import plugin_name
@@ -36,6 +32,10 @@ from mooring.scheduler.dry_run import dry_run_found
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.profiles import enabled_classes, swap
+
+if TYPE_CHECKING:  # imported only if sessions run
+    from mooring.batch.conf import BatchConf
+    from mooring.live.batch.batch_scheduler import BatchScheduler
 
 log = get_logger("mooring.live")
 
@@ -235,6 +235,9 @@ def _new(before: Catalog, after: Catalog, kinds: tuple[Kind, ...] = (POD,)) -> I
 
 def _dry_run_sessions(conf: BatchConf, before: Catalog, after: Catalog) -> Iterator[Fault]:
     """Yield errors of new or changed session plugins and actions that the configuration of sessions names."""
+    from mooring.batch.dry_run import dry_run_session
+    from mooring.live.batch.batch_settings import session_plugins
+
     users = session_plugins(after)
     arguments = {plugin_name(users[each.name]): each.arguments for each in conf.options() if each.name in users}
     for name in _new(before, after, (SESSION, ACTION)):

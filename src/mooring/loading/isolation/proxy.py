@@ -38,6 +38,10 @@ _UNSUPPORTED: Final = {
     "remove_pod": "it changes the state of hypothetical attempts",
     "what_if": "it changes the state of hypothetical attempts",
     "pre_bind_pre_flight": "it belongs to long-running bindings",
+    **dict.fromkeys(
+        ("generate_placements", "placement_feasible", "score_placements"),
+        "groups of pods are not sent to the process",
+    ),
 }
 #: The maximum number of changes in one message, so that a message is processed well within the timeout of a call.
 _MAX_CHANGES: Final = 2000

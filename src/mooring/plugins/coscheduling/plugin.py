@@ -75,6 +75,10 @@ class Coscheduling(Plugin[CoschedulingArgs]):
         """Register for new pods, which may complete a group; the lister registers for changed groups."""
         return [ClusterEvent("Pod", ActionType.ADD)]
 
+    def members(self, key: str) -> list[Pod]:
+        """Return the pods of a group (``namespace/name``)."""
+        return list(self._members.of(key))
+
     def _group(self, pod: Pod) -> PodGroup | None:
         name = pod.labels.get(LABEL)
         return self.groups.get(name, pod.namespace) if name else None

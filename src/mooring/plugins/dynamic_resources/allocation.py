@@ -12,7 +12,7 @@ from mooring.api.devices import (
     DeviceRequestAllocationResult,
 )
 from mooring.plugins.dynamic_resources.allocator import Chosen, ClaimSolution
-from mooring.plugins.dynamic_resources.claim_plan import ClaimPlan
+from mooring.plugins.dynamic_resources.claim_plan import ClaimPlan, RequestPlan
 from mooring.plugins.dynamic_resources.pools import Pool
 
 
@@ -42,6 +42,12 @@ def _device_result(chosen: Chosen, pools: Sequence[Pool], share_id: Callable[[],
         binding_failure_conditions=content.failure_conditions,
         share_id=None if consumed is None else share_id(),
         consumed_capacity={name: amount.canonical for name, amount in consumed.items()} if consumed else None,
+        # Without the gate there is none: the allocator ignores the field, or refuses the device.
+        skip_node_operations=(
+            pools[index].slices[place][0].spec.skip_node_operations
+            if request.release.enabled("DRAOptionalNodeOperations")
+            else ()
+        ),
     )
 
 
@@ -67,9 +73,20 @@ def _configurations(claim: ClaimPlan, solution: ClaimSolution) -> tuple[DeviceAl
         if not config.requests:
             found.append(made)
             continue
-        # As upstream does, once for every request that it applies to.
-        found += [made for each in requests if each.base_name in config.requests or each.name in config.requests]
+        # Release 1.36 writes it once for every request that it applies to.
+        same = [made for each in requests if each.base_name in config.requests or each.name in config.requests]
+        found += same[:1] if claim.release.writes_device_configs_once else same
+    if claim.release.writes_device_configs_once:
+        found = [_for_all(each) if _covers_all(each, requests) else each for each in found]
     return tuple(found)
+
+
+def _covers_all(config: DeviceAllocationConfiguration, requests: Sequence[RequestPlan]) -> bool:
+    return all(each.base_name in config.requests or each.name in config.requests for each in requests)
+
+
+def _for_all(config: DeviceAllocationConfiguration) -> DeviceAllocationConfiguration:
+    return DeviceAllocationConfiguration(source=config.source, opaque=config.opaque)
 
 
 def _node_selector(solution: ClaimSolution, pools: Sequence[Pool], node_name: str) -> NodeSelector | None:

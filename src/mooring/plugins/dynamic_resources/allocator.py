@@ -9,24 +9,29 @@ the same devices in use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mooring.api.devices import DeviceAttribute
 from mooring.api.quantity import ZERO, Quantity
-from mooring.plugins.dynamic_resources.capacity import Amount, has_room
+from mooring.plugins.dynamic_resources.allocator_features import allocator_features
+from mooring.plugins.dynamic_resources.capacity import Amount, CapacityError, has_room
 from mooring.plugins.dynamic_resources.claim_plan import (
     CLAIM,
     CLAIM_NAME,
     DEVICE,
+    DEVICE_NAME,
     MOST_DEVICES,
     AllocationError,
     ClaimPlan,
     ConstraintPlan,
     RequestPlan,
     attribute_value,
+    attribute_values,
 )
+from mooring.plugins.dynamic_resources.compatibility_groups import CompatibilityGroups
 from mooring.plugins.dynamic_resources.pools import DeviceContent, DeviceID, Pool
+from mooring.releases import Release
 
 #: The pool and the place of a device on a node.
 Position = tuple[int, int]
@@ -102,7 +107,25 @@ class _MatchAttribute:
 
 
 class _DistinctAttribute:
-    """Devices have different values. As upstream does, it remembers one value for each request, the newest."""
+    """All devices have different values."""
+
+    def __init__(self, plan: ConstraintPlan) -> None:
+        self.plan = plan
+        self._values: list[tuple[str, object] | None] = []
+
+    def add(self, request: RequestPlan, attribute: DeviceAttribute) -> bool:
+        value = attribute_value(attribute)
+        if self._values and (value is None or value in self._values):
+            return False
+        self._values.append(value)
+        return True
+
+    def remove(self, request: RequestPlan) -> None:
+        self._values.pop()
+
+
+class _DistinctByRequest:
+    """Devices have different values. As release 1.36 does, it remembers one value for each request, the newest."""
 
     def __init__(self, plan: ConstraintPlan) -> None:
         self.plan = plan
@@ -122,7 +145,59 @@ class _DistinctAttribute:
         self._count -= 1
 
 
-_Constraint = _MatchAttribute | _DistinctAttribute
+class _MatchValues:
+    """All devices have a value in common."""
+
+    def __init__(self, plan: ConstraintPlan) -> None:
+        self.plan = plan
+        #: What the devices have in common, after each device.
+        self._common: list[tuple[str, frozenset[object]]] = []
+
+    def add(self, request: RequestPlan, attribute: DeviceAttribute) -> bool:
+        found = attribute_values(attribute)
+        if found is not None and self._common:
+            kind, values = self._common[-1]
+            found = (kind, values & found[1]) if found[0] == kind else None
+        if found is None or not found[1]:
+            return False
+        self._common.append(found)
+        return True
+
+    def remove(self, request: RequestPlan) -> None:
+        self._common.pop()
+
+
+class _DistinctValues:
+    """No two devices have a value in common."""
+
+    def __init__(self, plan: ConstraintPlan) -> None:
+        self.plan = plan
+        self._values: list[tuple[str, frozenset[object]]] = []
+
+    def add(self, request: RequestPlan, attribute: DeviceAttribute) -> bool:
+        found = attribute_values(attribute)
+        if found is None or any(kind == found[0] and values & found[1] for kind, values in self._values):
+            return False
+        self._values.append(found)
+        return True
+
+    def remove(self, request: RequestPlan) -> None:
+        self._values.pop()
+
+
+_Constraint = _MatchAttribute | _DistinctAttribute | _DistinctByRequest | _MatchValues | _DistinctValues
+
+
+def _constraint(plan: ConstraintPlan, release: Release) -> _Constraint:
+    if allocator_features(release).list_constraints:
+        return _MatchValues(plan) if plan.is_match else _DistinctValues(plan)
+    if plan.is_match:
+        return _MatchAttribute(plan)
+    return _DistinctAttribute(plan) if release.distinct_attribute_compares_all else _DistinctByRequest(plan)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class Search:
@@ -145,6 +220,9 @@ class Search:
         self._taken_capacity: dict[Position, dict[str, Quantity]] = {}
         self._available: dict[int, dict[str, dict[str, Quantity]]] = {}
         self._consumed: dict[int, dict[tuple[str, str], Quantity]] = {}
+        #: Pool -> the compatibility groups of its devices in use; not used while the gate is off.
+        self._groups: dict[int, CompatibilityGroups] = {}
+        self._checks_groups = any(each.release.enabled("DRADeviceCompatibilityGroups") for each in claims)
         self._results: list[list[Chosen]] = [[] for _ in claims]
         self._alternatives: dict[tuple[int, int], int] = {}
         #: Whether a device that does not help excludes equal ones. A distinct constraint depends on the history.
@@ -177,7 +255,12 @@ class Search:
                     self._need[request] = len(self._all[request])
                 else:
                     self._need[request] = request.count
-            total += min(self._need[request] for request in alternatives)
+            least = min(self._need[request] for request in alternatives)
+            if claim.release.device_limit_by_request and least > MOST_DEVICES - total:
+                where = f"claim {CLAIM}, request {alternatives[0].base_name}"
+                limit = f"exceeds the claim limit of {MOST_DEVICES}, with {total} already accounted for"
+                raise AllocationError(f"{where}: adding {least} devices {limit}", number)
+            total += least
         if total > MOST_DEVICES:
             text = f"claim {CLAIM}: number of requested devices {total} exceeds the claim limit of {MOST_DEVICES}"
             raise AllocationError(text, number)
@@ -185,9 +268,7 @@ class Search:
             if constraint.is_empty:
                 text = f"claim {CLAIM}, constraint #{place}: empty constraint (unsupported constraint type?)"
                 raise AllocationError(text, number)
-        self._constraints.append(
-            [_MatchAttribute(each) if each.is_match else _DistinctAttribute(each) for each in claim.constraints]
-        )
+        self._constraints.append([_constraint(each, claim.release) for each in claim.constraints])
 
     def _find_all(self, number: int, request: RequestPlan) -> list[Position]:
         """Return the devices of a request for all devices, in use or not."""
@@ -200,8 +281,11 @@ class Search:
                 raise AllocationError(text, number)
             for place, content in enumerate(pool.contents):
                 self._spend()
-                if self._selectable(number, request, pool, place) and self._has_room(request, (index, place), content):
-                    found.append((index, place))
+                position = (index, place)
+                if not self._selectable(number, request, position):
+                    continue
+                if self._has_room(number, request, position, content, unused=request.release.all_devices_need_room):
+                    found.append(position)
         return found
 
     # The search
@@ -297,13 +381,14 @@ class Search:
                 self._spend()
                 position, content = (pool_index, place), pool.contents[place]
                 equal = (pool_index, content.number)
-                if equal in useless and not pool.on_node and pool.ids[place] not in self._usage.capacity:
+                same = not pool.on_node and not pool.refused  # otherwise equal devices may differ in these
+                if equal in useless and same and pool.ids[place] not in self._usage.capacity:
                     continue
                 if self._in_use(number, request, pool, position):
                     continue
-                if not self._selectable(number, request, pool, place):
+                if not self._selectable(number, request, position):
                     continue
-                if not self._has_room(request, position, content):
+                if not self._has_room(number, request, position, content):
                     continue
                 undo = self._take(number, request, position, must=False)
                 if undo is not None:
@@ -328,15 +413,34 @@ class Search:
             return taken is not None and number in taken
         return pool.ids[position[1]] in self._usage.allocated or bool(taken)
 
-    def _selectable(self, number: int, request: RequestPlan, pool: Pool, place: int) -> bool:
-        return request.selects(pool.contents[place], number) and (not pool.on_node or pool.on_node[place])
+    def _selectable(self, number: int, request: RequestPlan, position: Position) -> bool:
+        pool, place = self._pools[position[0]], position[1]
+        content = pool.contents[place]
+        if not content.is_selectable or not request.selects(content, number, position):
+            return False
+        return not pool.on_node or pool.on_node[place]
 
-    def _has_room(self, request: RequestPlan, position: Position, content: DeviceContent) -> bool:
-        if not content.capacities and not request.requested:
+    def _consumption(
+        self, number: int, request: RequestPlan, position: Position, content: DeviceContent, device: str = DEVICE
+    ) -> dict[str, Amount] | None:
+        try:
+            return request.consumption(content)
+        except CapacityError as error:
+            where = f"claim {CLAIM}, request {request.bare_name}"
+            text = f"{where}: checking capacity for device {device}: {error}"
+            raise AllocationError(text, number, position) from None
+
+    def _has_room(
+        self, number: int, request: RequestPlan, position: Position, content: DeviceContent, *, unused: bool = False
+    ) -> bool:
+        """Return whether a device has room; with ``unused``, whether it would have room if nothing used it."""
+        if not request.has_capacity or (not content.capacities and not request.requested):
             return True
-        consumed = request.consumption(content)
+        consumed = self._consumption(number, request, position, content, DEVICE_NAME if unused else DEVICE)
         if consumed is None:
             return False
+        if unused:
+            return has_room(consumed, content.capacities, _NOTHING, _NOTHING)
         used = self._usage.capacity.get(self._pools[position[0]].ids[position[1]], _NOTHING)
         return has_room(consumed, content.capacities, used, self._taken_capacity.get(position, _NOTHING))
 
@@ -345,16 +449,25 @@ class Search:
         pool_index, place = position
         pool = self._pools[pool_index]
         content, multiple = pool.contents[place], pool.contents[place].multiple
-        if not (request.admin and multiple) and self._in_use(number, request, pool, position):
+        if content.lacks_counters or (
+            not (request.admin and multiple) and self._in_use(number, request, pool, position)
+        ):
             return None
-        counters = bool(content.counters) and not (multiple and self._has_shares(pool.ids[place], position))
+        if pool.refused and pool.refused[place]:
+            return None
+        counters = bool(content.counters) and not (multiple and self._has_shares(request, pool.ids[place], position))
+        leave_groups = self._groups_of(pool_index).add(content) if counters and self._checks_groups else _do_nothing
+        if leave_groups is None:
+            return None
         if counters and not self._consume_counters(pool_index, content):
+            leave_groups()
             return None
         added: list[_Constraint] = []
 
         def undo() -> None:
             for constraint in reversed(added):
                 constraint.remove(request)
+            leave_groups()
             if counters:
                 self._release_counters(pool_index, content)
 
@@ -364,7 +477,7 @@ class Search:
         for constraint in self._constraints[number]:
             if not constraint.plan.covers(request):
                 continue
-            attribute = content.attribute(constraint.plan.attribute)
+            attribute = request.attribute(constraint.plan.attribute, content, number, position)
             if attribute is None or not constraint.add(request, attribute):
                 undo()
                 if must:
@@ -373,7 +486,7 @@ class Search:
                     raise AllocationError(text, number, position)
                 return None
             added.append(constraint)
-        if not self._has_room(request, position, content):
+        if not self._has_room(number, request, position, content):
             undo()
             return None
         return self._record(number, request, position, content, undo)
@@ -406,7 +519,9 @@ class Search:
 
         return undo_all
 
-    def _has_shares(self, device: DeviceID, position: Position) -> bool:
+    def _has_shares(self, request: RequestPlan, device: DeviceID, position: Position) -> bool:
+        if request.release.bare_shares_use_counters and device in self._usage.shared:
+            return True
         return device in self._usage.capacity or position in self._taken_capacity
 
     # Counters
@@ -436,13 +551,22 @@ class Search:
     def _count_available(self, pool: Pool) -> dict[str, dict[str, Quantity]]:
         """Return the counters of a pool without those of allocated devices; they may be negative."""
         left = {name: dict(counters) for name, counters in pool.counter_sets.items()}
-        pairs = (*zip(pool.ids, pool.contents, strict=True), *zip(pool.other_ids, pool.other_contents, strict=True))
-        for device, content in pairs:
-            if content.counters and self._usage.is_allocated(device):
-                for name, counters in content.counters:
-                    for counter, amount in counters:
-                        left[name][counter] = left[name][counter].minus(amount)
+        for content in self._consumers(pool):
+            for name, counters in content.counters:
+                for counter, amount in counters:
+                    left[name][counter] = left[name][counter].minus(amount)
         return left
+
+    def _consumers(self, pool: Pool) -> Iterator[DeviceContent]:
+        """Return the allocated devices of a pool that consume counters."""
+        pairs = (*zip(pool.ids, pool.contents, strict=True), *zip(pool.other_ids, pool.other_contents, strict=True))
+        return (content for device, content in pairs if content.counters and self._usage.is_allocated(device))
+
+    def _groups_of(self, pool_index: int) -> CompatibilityGroups:
+        found = self._groups.get(pool_index)
+        if found is None:
+            found = self._groups[pool_index] = CompatibilityGroups(self._consumers(self._pools[pool_index]))
+        return found
 
     # After the search
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +17,10 @@ from mooring.api.devices import (
 )
 from mooring.api.meta import format_time
 from mooring.api.pod import ContainerExtendedResourceRequest, ExtendedResourceClaimStatus, Pod
+from mooring.api.scheduling import NativePodGroup
 from mooring.framework import Handle
 from mooring.framework.api_clients import ClaimConflictError, ClaimWriteError, ClaimWriter
+from mooring.plugins.dynamic_resources.allocator_features import allocator_features
 from mooring.plugins.dynamic_resources.binding_conditions import (
     DeviceBindingError,
     has_binding_conditions,
@@ -26,10 +29,16 @@ from mooring.plugins.dynamic_resources.binding_conditions import (
 )
 from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from mooring.plugins.dynamic_resources.extended_resources import SPECIAL_NAME
+from mooring.plugins.dynamic_resources.joint_writes import JoinedPod
+from mooring.plugins.dynamic_resources.pod_claims import pod_reference
 
 #: How often a write is tried, and the pause after a conflict.
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 0.01
+#: The pause before a pod is tried again whose claim could not be freed.
+_RETRY_SECONDS: Final = 1.0
+#: The maximum number of reservations that the API server accepts.
+_MOST_USERS: Final = 256
 #: How often binding conditions are checked.
 _POLL_SECONDS: Final = 5.0
 
@@ -48,10 +57,20 @@ class ClaimBindingError(Exception):
 class PodBinding:
     """The claims of a pod that is being bound to a node."""
 
-    __slots__ = ("allocations", "claims", "mappings", "node_claim", "special", "special_uid")
+    __slots__ = ("allocations", "claims", "group", "mappings", "node_claim", "special", "special_uid", "users")
 
-    def __init__(self, claims: list[ResourceClaim], special: int | None) -> None:
+    def __init__(
+        self,
+        claims: list[ResourceClaim],
+        special: int | None,
+        users: tuple[ResourceClaimConsumerReference, ...] = (),
+        group: str | None = None,
+    ) -> None:
         self.claims = claims
+        #: Who uses each claim; for further claims it is the pod.
+        self.users = users
+        #: The name of the group whose claims the pod may use.
+        self.group = group
         #: The place of the claim for extended resources.
         self.special = special
         #: Its uid before it was created.
@@ -69,8 +88,7 @@ class ClaimBinder:
     def __init__(self, handle: Handle, tracker: ClaimTracker) -> None:
         self._handle = handle
         self._tracker = tracker
-        #: The uid of a pod -> the number of its reservations that are being removed.
-        self._unreserving: Counter[str] = Counter()
+        self._has_binding_conditions = allocator_features(handle.release).binding_conditions
         #: The uid of a claim that is being deleted -> the pod that waits for that.
         self._left_over: dict[str, str] = {}
         handle.lister(ResourceClaim).listen(self._claim_changed)
@@ -79,17 +97,17 @@ class ClaimBinder:
         self, writer: ClaimWriter, pod: Pod, node_name: str, binding: PodBinding, binding_timeout: float
     ) -> None:
         """Write what Reserve decided. Raises ClaimBindingError."""
-        if self._unreserving[pod.uid]:
+        if self._tracker.writes.unreserving[pod.uid]:
             await self._await_unreserved(writer, pod, binding)
         for place, claim in enumerate(binding.claims):
-            if not claim.is_reserved_for(pod.uid):
+            if not claim.is_reserved_for(pod.uid, binding.group):
                 binding.claims[place] = await self._bind_claim(writer, pod, binding, place)
-        if any(map(has_binding_conditions, binding.claims)):
+        if self._has_binding_conditions and any(map(has_binding_conditions, binding.claims)):
             await self._wait_until_ready(writer, pod, node_name, binding, binding_timeout)
 
     async def _await_unreserved(self, writer: ClaimWriter, pod: Pod, binding: PodBinding) -> None:
         """Wait until the reservations of an earlier attempt are removed; otherwise they would seem to be in place."""
-        while self._unreserving[pod.uid]:
+        while self._tracker.writes.unreserving[pod.uid]:
             await writer.pause(_PAUSE_SECONDS)
         for place, claim in enumerate(binding.claims):
             if place != binding.special:
@@ -105,7 +123,8 @@ class ClaimBinder:
         try:
             if special and claim.name == SPECIAL_NAME:
                 claim = written = binding.claims[place] = await self._create(writer, binding)
-            claim = written = await self._write(writer, pod, claim, allocation)
+            user = binding.users[place] if place < len(binding.users) else pod_reference(pod)
+            claim = written = await self._write(writer, pod, user, claim, allocation)
             if special:
                 await self._report_special(writer, pod, claim, binding)
         except ClaimWriteError as error:
@@ -133,14 +152,80 @@ class ClaimBinder:
             raise ClaimBindingError(f"create claim for extended resources {made.namespace}/: {error}") from None
 
     async def _write(
-        self, writer: ClaimWriter, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
+        self,
+        writer: ClaimWriter,
+        pod: Pod,
+        user: ResourceClaimConsumerReference,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
     ) -> ResourceClaim:
+        """Write a claim for a pod and for those that join, or join the write of another pod."""
+        if allocation is None:
+            if (written := await self._join(writer, pod, user, claim)) is not None:
+                return written
+            known = self._tracker.get(claim.name, claim.namespace)
+            if known is not None and known.uid == claim.uid:
+                try:
+                    claim = _with_same_allocation(known, claim)
+                except ClaimBindingError:
+                    self._tracker.writes.pass_on(claim.uid)  # pods that joined this one try for themselves
+                    raise
+                if user.uid != pod.uid and claim.is_reserved_for(user.uid):
+                    self._tracker.writes.pass_on(claim.uid)
+                    return claim  # another pod of the group has reserved it
+        writes, taken, written = self._tracker.writes, list[JoinedPod](), None
+        writes.begin(claim.uid)
+        try:
+            written = await self._write_repeatedly(writer, user, claim, allocation, taken)
+        finally:
+            if written is not None:
+                writes.succeed(claim.uid, written, taken)
+                self._unreserve_cancelled(writer, written, taken)
+            elif allocation is None:
+                writes.pass_on(claim.uid, taken)
+            else:
+                writes.fail(claim.uid, _deallocated(claim), taken)
+        return written
+
+    async def _join(
+        self, writer: ClaimWriter, pod: Pod, user: ResourceClaimConsumerReference, claim: ResourceClaim
+    ) -> ResourceClaim | None:
+        """Wait until another pod has written the claim for both; None if this pod is to write it."""
+        writes = self._tracker.writes
+        if not writes.is_writing(claim.uid) and not self._tracker.is_in_flight(claim.uid):
+            return None
+        outcome = writes.join(claim.uid, pod, user)
+        try:
+            return await writer.until_written(claim, outcome)
+        except asyncio.CancelledError:
+            if outcome.done() and not outcome.cancelled() and outcome.exception() is None and outcome.result() is None:
+                writes.pass_on(claim.uid)
+            outcome.cancel()
+            raise
+
+    def _unreserve_cancelled(self, writer: ClaimWriter, claim: ResourceClaim, taken: list[JoinedPod]) -> None:
+        """Remove the reservations of pods whose binding was cancelled during the write."""
+        for each in taken:
+            if each.outcome.cancelled() and each.user.uid == each.pod.uid:
+                self._start_unreserve(writer, claim, each.pod)
+
+    async def _write_repeatedly(
+        self,
+        writer: ClaimWriter,
+        user: ResourceClaimConsumerReference,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        taken: list[JoinedPod],
+    ) -> ResourceClaim:
+        decided = claim
         for attempt in range(_TRIES):
             try:
                 if attempt:
                     await writer.pause(_PAUSE_SECONDS)
                     claim = await self._read(writer, claim)
-                return await self._write_once(writer, pod, claim, allocation)
+                    if allocation is None:
+                        claim = _with_same_allocation(claim, decided)
+                return await self._write_once(writer, user, claim, allocation, taken)
             except ClaimConflictError as error:
                 conflict = error
         raise ClaimBindingError(str(conflict))
@@ -153,7 +238,12 @@ class ClaimBinder:
             raise ClaimBindingError(f"get updated claim {claim.key} after conflict: {error}") from None
 
     async def _write_once(
-        self, writer: ClaimWriter, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
+        self,
+        writer: ClaimWriter,
+        user: ResourceClaimConsumerReference,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        taken: list[JoinedPod],
     ) -> ResourceClaim:
         key = claim.key
         if claim.metadata.deletion_timestamp is not None:
@@ -166,11 +256,14 @@ class ClaimBinder:
                 claim = await self._add_finalizer(writer, claim)
             current = allocation
         if current is None:
-            raise ClaimBindingError(f"claim {key} got deallocated elsewhere in the meantime")
-        if current.allocation_timestamp is None:
+            raise _deallocated(claim)
+        if current.allocation_timestamp is None and self._has_binding_conditions:
             current = _replace(current, allocation_timestamp=format_time(self._handle.clock()))
-        reference = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
-        status = _replace(claim.status, allocation=current, reserved_for=(*claim.status.reserved_for, reference))
+        users = claim.status.reserved_for
+        taken += self._tracker.writes.take(claim.uid, _MOST_USERS - len(users) - len(taken) - 1)
+        known = {each.uid for each in users}
+        added = {each.uid: each for each in (user, *(joined.user for joined in taken)) if each.uid not in known}
+        status = _replace(claim.status, allocation=current, reserved_for=(*users, *added.values()))
         try:
             return await writer.update_status(_replace(claim, status=status), claim)
         except ClaimWriteError as error:
@@ -218,9 +311,10 @@ class ClaimBinder:
     async def _poll_until_ready(
         self, writer: ClaimWriter, binding: PodBinding, timeout: float, deadline: float
     ) -> None:
+        watched: set[str] = set()
         while True:
             try:
-                if self._all_ready(binding, timeout):
+                if self._all_ready(binding, timeout, watched):
                     return
             except DeviceBindingError as error:
                 raise ClaimBindingError(str(error), "failure") from None
@@ -228,10 +322,15 @@ class ClaimBinder:
                 raise ClaimBindingError("device binding timeout: context deadline exceeded", "timeout")
             await writer.pause(_POLL_SECONDS)
 
-    def _all_ready(self, binding: PodBinding, timeout: float) -> bool:
+    def _all_ready(self, binding: PodBinding, timeout: float, watched: set[str]) -> bool:
+        """Return whether all claims are ready; `watched` has those that the watch has shown."""
         for place, known in enumerate(binding.claims):
             claim = self._tracker.get(known.name, known.namespace)
-            if claim is None:
+            if claim is not None:
+                watched.add(claim.name)
+            elif place == binding.special and known.name not in watched:
+                claim = known  # the watch has not shown yet what this pod's binding created
+            else:
                 raise ClaimBindingError(f'could not find ResourceClaim "{known.key}"')
             binding.claims[place] = claim
             if not is_ready(claim):
@@ -247,11 +346,12 @@ class ClaimBinder:
         for place, claim in enumerate(binding.claims):
             if place == binding.special:
                 continue
-            if self._tracker.finish(claim.uid):
+            # Another pod may have put the allocation of a shared claim in flight.
+            if place in binding.allocations and self._tracker.finish(claim.uid):
                 self._tracker.restore(claim.name, claim.namespace)
+                self._tracker.writes.fail(claim.uid, _deallocated(claim))
             if claim.status.allocation is not None and claim.is_reserved_for(pod.uid) and writer is not None:
-                self._unreserving[pod.uid] += 1
-                writer.start(self._unreserve(writer, claim, pod), f"unreserve claim {claim.key}")
+                self._start_unreserve(writer, claim, pod)
         if binding.special is not None:
             special = binding.claims[binding.special]
             if self._tracker.finish(binding.special_uid):
@@ -259,17 +359,39 @@ class ClaimBinder:
             if special.name != SPECIAL_NAME and writer is not None:
                 writer.start(self.delete(writer, special), f"delete claim {special.key}")
 
+    def _start_unreserve(self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod) -> None:
+        self._tracker.writes.unreserving[pod.uid] += 1
+        writer.start(self._unreserve(writer, claim, pod), f"unreserve claim {claim.key}")
+
     async def _unreserve(self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod) -> None:
         try:
             self._tracker.assume(await writer.unreserve(claim, pod.uid))
         finally:
-            self._unreserving[pod.uid] -= 1
-            if not self._unreserving[pod.uid]:
-                del self._unreserving[pod.uid]
+            self._tracker.writes.unreserving[pod.uid] -= 1
+            if not self._tracker.writes.unreserving[pod.uid]:
+                del self._tracker.writes.unreserving[pod.uid]
 
-    async def deallocate(self, writer: ClaimWriter, claim: ResourceClaim) -> None:
-        """Remove the allocation of a claim."""
-        await writer.update_status(_replace(claim, status=ResourceClaimStatus()), claim)
+    def deallocate(self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod) -> None:
+        """Remove the allocation of a claim, so that a pod can be scheduled."""
+        empty = _replace(claim, status=ResourceClaimStatus())
+        work = self._free(writer, lambda: writer.update_status(empty, claim), pod)
+        writer.start(work, f"deallocate claim {claim.key}")
+
+    def unreserve_group(self, writer: ClaimWriter, claim: ResourceClaim, group: NativePodGroup) -> None:
+        """Remove the reservation of a group of pods that cannot be scheduled."""
+        writer.start(self._unreserve_group(writer, claim, group), f"unreserve claim {claim.key}")
+
+    async def _unreserve_group(self, writer: ClaimWriter, claim: ResourceClaim, group: NativePodGroup) -> None:
+        self._tracker.assume(await writer.unreserve(claim, group.uid))
+
+    async def _free(self, writer: ClaimWriter, work: Callable[[], Awaitable[object]], pod: Pod) -> None:
+        """Carry out a write that frees devices for a pod. If it fails, no event follows: try the pod again."""
+        try:
+            await work()
+        except ClaimWriteError:
+            await writer.pause(_RETRY_SECONDS)
+            self._handle.activate((pod.key,))
+            raise
 
     def delete_left_over(self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod) -> None:
         """Delete a claim that an earlier attempt left, and try the pod again when it is gone.
@@ -277,7 +399,7 @@ class ClaimBinder:
         No queueing hint reports this: in kube-scheduler, the pod waits for another event or for five minutes.
         """
         self._left_over[claim.uid] = pod.key
-        writer.start(self.delete(writer, claim), f"delete claim {claim.key}")
+        writer.start(self._free(writer, lambda: self.delete(writer, claim), pod), f"delete claim {claim.key}")
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if new is None and old is not None:
@@ -299,3 +421,15 @@ class ClaimBinder:
                 if attempt == _TRIES - 1:
                     raise
         await writer.delete(claim)
+
+
+def _deallocated(claim: ResourceClaim) -> ClaimBindingError:
+    return ClaimBindingError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+
+
+def _with_same_allocation(newest: ResourceClaim, decided: ResourceClaim) -> ResourceClaim:
+    """Return the newest version of a claim, which must still have the allocation that the decision is based on."""
+    now, then = newest.status.allocation, decided.status.allocation
+    if now is not None and then is not None and now.devices.results != then.devices.results:
+        raise ClaimBindingError(f"claim {newest.key} got allocated elsewhere in the meantime")
+    return newest

@@ -20,16 +20,19 @@ from mooring.api.devices import (
     ResourceClaim,
     ResourceClaimSpec,
 )
+from mooring.plugins.dynamic_resources.allocator_features import allocator_features
 from mooring.plugins.dynamic_resources.capacity import Amount, consumption
 from mooring.plugins.dynamic_resources.pools import DeviceContent
-from mooring.plugins.dynamic_resources.selectors import Selector, SelectorError, Selectors
+from mooring.plugins.dynamic_resources.selectors import DerivedAttribute, Selector, SelectorError, Selectors
+from mooring.releases import Release
 
-#: Stand for the key and the name of a claim, and for a device, in the messages of a plan.
-CLAIM, CLAIM_NAME, DEVICE = "\0c", "\0n", "\0d"
+#: Stand for the key and the name of a claim, and for a device and its name, in the messages of a plan.
+CLAIM, CLAIM_NAME, DEVICE, DEVICE_NAME = "\0c", "\0n", "\0d", "\0e"
 #: The limit of the API on the devices of a claim.
 MOST_DEVICES: Final = 32
 #: The limit of the API on the alternatives of a request; the first alternative scores as much.
 MOST_ALTERNATIVES: Final = 8
+_DERIVED_GATE: Final = "DRADerivedAttributes"
 
 
 class AllocationError(ValueError):
@@ -50,7 +53,8 @@ class AllocationError(ValueError):
         """Return the text for some claims."""
         text = self.text
         if self.device is not None:
-            text = text.replace(DEVICE, device(self.device))
+            full = device(self.device)
+            text = text.replace(DEVICE, full).replace(DEVICE_NAME, full.rpartition("/")[2])
         claim = claims[self.claim]
         return text.replace(CLAIM, claim.key).replace(CLAIM_NAME, claim.name)
 
@@ -65,7 +69,10 @@ class RequestPlan:
         parent: str,
         device_class: DeviceClass | None,
         selectors: Selectors,
+        release: Release,
     ) -> None:
+        self.release = release
+        self.has_capacity = allocator_features(release).consumable_capacity
         #: The name without the list.
         self.bare_name = name
         #: The name of the list or, outside of lists, of the request.
@@ -77,10 +84,14 @@ class RequestPlan:
         self.count = request.count
         self.admin = isinstance(request, ExactDeviceRequest) and bool(request.admin_access)
         self.tolerations = request.tolerations
-        requested = request.capacity.requests if request.capacity is not None else {}
+        requested = request.capacity.requests if request.capacity is not None and self.has_capacity else {}
         self.requested = {name: Amount.of(text) for name, text in requested.items()}
         self.problem = self._check(request)
         self._selectors = self._compile(request, selectors) if not self.problem else ()
+        #: Full name -> the attribute that the request derives from others. The gate is on, or there is a problem.
+        self._derived: dict[str, DerivedAttribute] = {}
+        if not self.problem and release.enabled(_DERIVED_GATE):
+            self._derived = {each.name: selectors.derived(each.expression) for each in request.derived_attributes}
         #: Content -> whether its devices can be selected, and what they would consume.
         self._selectable: dict[int, bool] = {}
         self._consumption: dict[int, dict[str, Amount] | None] = {}
@@ -89,6 +100,9 @@ class RequestPlan:
     def _check(self, request: ExactDeviceRequest | DeviceSubRequest) -> str:
         """Return why the request cannot be handled."""
         where = f"claim {CLAIM}, request {self.bare_name}"
+        is_refused = self.release.refuses_alpha_device_fields and not self.release.enabled(_DERIVED_GATE)
+        if request.derived_attributes and is_refused:
+            return f"{where}: cannot handle request with derived attributes, the feature is disabled"
         for number, selector in enumerate(request.selectors):
             if selector.cel is None:
                 return f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)"
@@ -120,20 +134,21 @@ class RequestPlan:
             for number, each in enumerate(given)
         )
 
-    def selects(self, content: DeviceContent, claim: int) -> bool:
+    def selects(self, content: DeviceContent, claim: int, device: tuple[int, int]) -> bool:
         """Return whether the selectors of the class and of the request match. Raises AllocationError."""
         found = self._selectable.get(content.number)
         if found is None:
-            found = self._selectable[content.number] = self._select(content, claim)
+            found = self._selectable[content.number] = self._select(content, claim, device)
         return found
 
-    def _select(self, content: DeviceContent, claim: int) -> bool:
+    def _select(self, content: DeviceContent, claim: int, device: tuple[int, int]) -> bool:
         for selector, where, _ in self._selectors:
             try:
                 if not selector.matches(content):
                     return False
             except SelectorError as error:
-                raise AllocationError(f"{where}: {error}", claim) from None
+                place = f" on device {DEVICE}" if error.names_device else ""
+                raise AllocationError(f"{where}{place}: {error}", claim, device) from None
         return True
 
     def first_mismatch(self, content: DeviceContent) -> str:
@@ -146,12 +161,30 @@ class RequestPlan:
                 return f"{where}: {error}"
         return ""
 
+    def attribute(
+        self, name: str, content: DeviceContent, claim: int, device: tuple[int, int]
+    ) -> DeviceAttribute | None:
+        """Return an attribute of a device, derived or its own, for a constraint. Raises AllocationError."""
+        derived = self._derived.get(name)
+        if derived is None:
+            return content.attribute(name)
+        if derived.error:
+            raise AllocationError(f"compile derived attribute {name} failed: {derived.error}", claim, device)
+        try:
+            return derived.of(content)
+        except SelectorError as error:
+            text = f"evaluate derived attribute {name} on device {DEVICE} failed: {error}"
+            raise AllocationError(text, claim, device) from None
+
     def consumption(self, content: DeviceContent) -> dict[str, Amount] | None:
-        """Return what the request consumes of a device's capacity; None if the device cannot serve it."""
+        """Return what the request consumes of a device's capacity; None if the device cannot serve it.
+
+        Raises CapacityError.
+        """
         try:
             return self._consumption[content.number]
         except KeyError:
-            found = self._consumption[content.number] = consumption(self.requested, content.capacities)
+            found = self._consumption[content.number] = consumption(self.requested, content.capacities, self.release)
             return found
 
     def tolerates(self, content: DeviceContent) -> bool:
@@ -180,10 +213,11 @@ def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 class ConstraintPlan:
     """A constraint of a claim."""
 
-    def __init__(self, constraint: DeviceConstraint) -> None:
+    def __init__(self, constraint: DeviceConstraint, release: Release) -> None:
         self.is_match = constraint.match_attribute is not None
         self.attribute = constraint.match_attribute or constraint.distinct_attribute or ""
-        self.is_empty = constraint.match_attribute is None and constraint.distinct_attribute is None
+        is_distinct = constraint.distinct_attribute is not None and not allocator_features(release).is_oldest
+        self.is_empty = not self.is_match and not is_distinct
         self._requests = frozenset(constraint.requests)
 
     def covers(self, request: RequestPlan) -> bool:
@@ -203,28 +237,54 @@ def attribute_value(attribute: DeviceAttribute) -> tuple[str, object] | None:
     return None if attribute.version is None else ("version", attribute.version)
 
 
+def attribute_values(attribute: DeviceAttribute) -> tuple[str, frozenset[object]] | None:
+    """Return the type and the set of values of an attribute, which may be a list; None without a known value."""
+    lists = (attribute.ints, attribute.bools, attribute.strings, attribute.versions)
+    scalars = (attribute.int_, attribute.bool_, attribute.string, attribute.version)
+    for name, values in zip(("int", "bool", "string", "version"), lists, strict=True):
+        if values:
+            return name, frozenset(values)
+    for name, value in zip(("int", "bool", "string", "version"), scalars, strict=True):
+        if value is not None:
+            return name, frozenset((value,))
+    return None
+
+
 class ClaimPlan:
     """The requests and constraints of a claim."""
 
     def __init__(
-        self, spec: ResourceClaimSpec, classes: Callable[[str], DeviceClass | None], selectors: Selectors
+        self,
+        spec: ResourceClaimSpec,
+        classes: Callable[[str], DeviceClass | None],
+        selectors: Selectors,
+        release: Release,
     ) -> None:
         self.spec = spec
-        self.requests = tuple(_alternatives(each, classes, selectors) for each in spec.devices.requests)
+        self.release = release
+        self.requests = tuple(_alternatives(each, classes, selectors, release) for each in spec.devices.requests)
         self.is_list = tuple(bool(each.first_available) for each in spec.devices.requests)
-        self.constraints = tuple(map(ConstraintPlan, spec.devices.constraints))
+        self.constraints = tuple(ConstraintPlan(each, release) for each in spec.devices.constraints)
 
 
 def _alternatives(
-    request: DeviceRequest, classes: Callable[[str], DeviceClass | None], selectors: Selectors
+    request: DeviceRequest, classes: Callable[[str], DeviceClass | None], selectors: Selectors, release: Release
 ) -> tuple[RequestPlan, ...]:
     if request.first_available:
-        return tuple(
-            RequestPlan(each, each.name, request.name, classes(each.device_class_name), selectors)
+        plans = tuple(
+            RequestPlan(each, each.name, request.name, classes(each.device_class_name), selectors, release)
             for each in request.first_available
         )
-    exact = request.exactly if request.exactly is not None else ExactDeviceRequest()
-    return (RequestPlan(exact, request.name, "", classes(exact.device_class_name), selectors),)
+        named = [f"subrequest {each.name}" for each in request.first_available if each.capacity is not None]
+    else:
+        exact = request.exactly if request.exactly is not None else ExactDeviceRequest()
+        plans = (RequestPlan(exact, request.name, "", classes(exact.device_class_name), selectors, release),)
+        named = [f"request {request.name}"] if exact.capacity is not None else []
+    features = allocator_features(release)
+    if named and not features.consumable_capacity and not features.is_oldest:
+        cause = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        plans[0].problem = f"claim {CLAIM}, {named[0]}: {cause}"  # before the problems of single alternatives
+    return plans
 
 
 def allocated_score(claim: ResourceClaim) -> int:

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from mooring.api.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION, AllocationResult, ResourceClaim
 from mooring.api.quantity import Quantity, parse_quantity
 from mooring.framework import Lister
 from mooring.plugins.dynamic_resources.allocator import Usage
+from mooring.plugins.dynamic_resources.joint_writes import JointWrites
 from mooring.plugins.dynamic_resources.pools import DeviceID
 
 Key = tuple[str, str]
+_replace = msgspec.structs.replace
 
 #: How long a created claim counts although the informer does not know it.
 _AWAIT_SECONDS: Final = 120.0
@@ -24,7 +28,9 @@ _AWAIT_SECONDS: Final = 120.0
 class DeviceUsage:
     """The devices in use, and the used amounts of their capacity."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_shares: bool = True) -> None:
+        """Without ``has_shares``, a share counts as a whole device."""
+        self._has_shares = has_shares
         self._allocated: dict[DeviceID, int] = {}
         self._shared: dict[DeviceID, int] = {}
         self._capacity: dict[DeviceID, dict[str, Quantity]] = {}
@@ -34,7 +40,7 @@ class DeviceUsage:
 
     def part(self, devices: Iterable[DeviceID]) -> DeviceUsage:
         """Return a copy for some devices, without listeners."""
-        made = DeviceUsage()
+        made = DeviceUsage(has_shares=self._has_shares)
         for device in devices:
             if device in self._allocated:
                 made._allocated[device] = self._allocated[device]
@@ -57,11 +63,12 @@ class DeviceUsage:
             if result.admin_access:
                 continue
             device = (result.driver, result.pool, result.device)
-            counts = self._allocated if result.share_id is None else self._shared
+            is_share = result.share_id is not None and self._has_shares
+            counts = self._shared if is_share else self._allocated
             counts[device] = counts.get(device, 0) + sign
             if counts[device] <= 0:
                 del counts[device]
-            if result.share_id is not None and result.consumed_capacity is not None:
+            if is_share and result.consumed_capacity is not None:
                 self._count_capacity(device, result.consumed_capacity.items(), sign)
             for listener in self.listeners:
                 listener(device)
@@ -84,11 +91,13 @@ class DeviceUsage:
 class ClaimTracker:
     """The claims, the allocations in flight, and the devices in use."""
 
-    def __init__(self, lister: Lister[ResourceClaim]) -> None:
+    def __init__(self, lister: Lister[ResourceClaim], *, has_shares: bool = True) -> None:
         self._lister = lister
         self._assumed: dict[Key, ResourceClaim] = {}
         #: The uid of a claim -> its allocation that is not written yet.
         self._in_flight: dict[str, AllocationResult] = {}
+        #: Claim in flight -> the group of the pod that it was allocated for.
+        self._for_group: dict[str, str] = {}
         #: The allocations that are counted, with the uids of their claims.
         self._counted: dict[Key, tuple[str, AllocationResult]] = {}
         #: Device -> the claims whose counted allocations contain it.
@@ -97,7 +106,8 @@ class ClaimTracker:
         self._extended: dict[str, dict[Key, None]] = {}
         #: The uid of a created claim -> its allocation in flight, the claim, and until when it counts.
         self._awaited: dict[str, tuple[str, ResourceClaim, float]] = {}
-        self.usage = DeviceUsage()
+        self.usage = DeviceUsage(has_shares=has_shares)
+        self.writes = JointWrites()
         for claim in lister.list():
             self._on_change(None, claim)
         lister.listen(self._on_change)
@@ -127,15 +137,29 @@ class ClaimTracker:
         """Return whether the allocation of a claim is decided but not written."""
         return uid in self._in_flight
 
-    def start(self, uid: str, allocation: AllocationResult) -> None:
-        """Count an allocation that is decided."""
+    def with_allocation_in_flight(self, claim: ResourceClaim) -> ResourceClaim:
+        """Return a claim with the allocation that is being written for another pod, if there is one."""
+        allocation = self._in_flight.get(claim.uid)
+        if allocation is None or claim.status.allocation is not None:
+            return claim
+        return _replace(claim, status=_replace(claim.status, allocation=allocation))
+
+    def is_for_group(self, uid: str, group: str | None) -> bool:
+        """Return whether an allocation in flight was decided for a pod of a group."""
+        return group is not None and self._for_group.get(uid) == group
+
+    def start(self, uid: str, allocation: AllocationResult, group: str | None = None) -> None:
+        """Count an allocation that is decided, for a pod of a group."""
         if uid not in self._in_flight:
             self._in_flight[uid] = allocation
+            if group is not None:
+                self._for_group[uid] = group
             self.usage.add(allocation)
 
     def finish(self, uid: str) -> bool:
         """Stop counting an allocation in flight: it is written, or given up. Return whether it was counted."""
         allocation = self._in_flight.pop(uid, None)
+        self._for_group.pop(uid, None)
         if allocation is not None:
             self.usage.remove(allocation)
         return allocation is not None

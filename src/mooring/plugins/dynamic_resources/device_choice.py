@@ -174,7 +174,8 @@ class _Devices:
                 if not pool.on_node or pool.on_node[place]:
                     self._place[number, place] = len(self._contents)
                     self._contents.append((number, content))
-                    unused.append(pool.is_usable and pool.ids[place] not in usage.allocated)
+                    possible = pool.is_usable and content.is_selectable and not content.lacks_counters
+                    unused.append(possible and pool.ids[place] not in usage.allocated)
         self._unused = tuple(unused)
         self._devices = tuple(_device(number, content) for number, content in self._contents)
         self._before = self._free(self._unused, self._left)

@@ -17,8 +17,10 @@ from mooring.api.devices import ResourceSlice
 from mooring.api.node import Node
 from mooring.api.node_selectors import compile_node_selector
 from mooring.framework import Lister, NodeTable
+from mooring.plugins.dynamic_resources.allocator_features import allocator_features
 from mooring.plugins.dynamic_resources.claim_tracker import DeviceUsage
 from mooring.plugins.dynamic_resources.pools import (
+    SKIPS_NODE_OPERATIONS,
     DeviceContents,
     DeviceID,
     NodeMatches,
@@ -28,6 +30,7 @@ from mooring.plugins.dynamic_resources.pools import (
     SliceDevices,
     gather_pool,
 )
+from mooring.releases import Release
 
 Ints = npt.NDArray[np.int64]
 
@@ -50,17 +53,20 @@ class NodePools:
 class DeviceIndex:
     """The pools of each node, and their signatures by row. Call ``refresh`` before reading."""
 
-    def __init__(self, table: NodeTable, slices: Lister[ResourceSlice], usage: DeviceUsage) -> None:
+    def __init__(self, table: NodeTable, slices: Lister[ResourceSlice], usage: DeviceUsage, release: Release) -> None:
         self._table = table
         self._usage = usage
+        self._release = release
         self._cursor = table.node_cursor(survives_resize=True)
-        self._contents = DeviceContents()
+        self._contents = DeviceContents(allocator_features(release))
         self._slices: dict[str, SliceDevices] = {}
         #: Slices with devices: of one node, and of several.
         self._of_node: dict[str, dict[str, SliceDevices]] = {}
         self._shared: dict[str, SliceDevices] = {}
         self._of_pool: dict[PoolID, dict[str, SliceDevices]] = {}
-        #: Slices with counters, by pool. They are relevant for all nodes.
+        #: The names of slices whose devices need a feature of the node.
+        self._skipping: set[str] = set()
+        #: Slices that are relevant for all nodes, because they have counters, by pool.
         self._counters: dict[PoolID, dict[str, SliceDevices]] = {}
         #: Pools that are incomplete or invalid also on nodes that none of their devices reaches.
         self._markers: dict[PoolID, Pool] = {}
@@ -119,14 +125,18 @@ class DeviceIndex:
                 self._touch(known)
                 self._store(known, exists=False)
         if new is not None:
-            made = self._slices[new.name] = SliceDevices(new, self._contents)
+            made = self._slices[new.name] = SliceDevices(new, self._contents, self._release)
             self._store(made, exists=True)
             self._touch(made)
 
     def _store(self, devices: SliceDevices, *, exists: bool) -> None:
         name, pool = devices.value.name, devices.pool
         _put(self._of_pool, pool, name, devices if exists else None)
-        if devices.spec.shared_counters:
+        if exists and any(devices.skipping):
+            self._skipping.add(name)
+        else:
+            self._skipping.discard(name)
+        if devices.is_for_all:
             _put(self._counters, pool, name, devices if exists else None)
         elif devices.node_name:
             _put(self._of_node, devices.node_name, name, devices if exists else None)
@@ -143,7 +153,7 @@ class DeviceIndex:
         for each in self._of_pool.get(pool, {}).values():
             self._touch_nodes(each)
         self._touch_nodes(devices)
-        if pool in self._counters or devices.spec.shared_counters or pool in self._markers:
+        if pool in self._counters or devices.is_for_all or pool in self._markers:
             self._stale_markers.add(pool)
         for listener in self.listeners:
             listener(devices)
@@ -151,7 +161,7 @@ class DeviceIndex:
     def _touch_nodes(self, devices: SliceDevices) -> None:
         if devices.node_name:
             self._dirty.add(devices.node_name)
-        elif not devices.spec.shared_counters:
+        elif not devices.is_for_all:
             self._all_dirty = True
 
     def _usage_changed(self, device: DeviceID) -> None:
@@ -195,7 +205,7 @@ class DeviceIndex:
         changed = list(range(size)) if rows is None else rows
         for row in changed:
             name = table.nodes[row].name
-            if name not in self._nodes or self._shared:
+            if name not in self._nodes or self._shared or self._skipping:
                 self._dirty.add(name)
         if len(self._nodes) > size:
             for name in [name for name in self._nodes if name not in table.row_of]:
@@ -262,6 +272,8 @@ class DeviceIndex:
 
         relevant: dict[PoolID, list[SliceDevices]] = {}
         for each in self._of_node.get(name, {}).values():
+            if each.is_ignored or each.is_unusable:
+                continue
             relevant.setdefault(each.pool, []).append(each)
         for each in self._shared.values():
             try:
@@ -271,21 +283,26 @@ class DeviceIndex:
             if reaches:
                 relevant.setdefault(each.pool, []).append(each)
         found: list[Pool] = []
+        skips = SKIPS_NODE_OPERATIONS in node.status.declared_features
         for pool, mine in relevant.items():
-            view = self._view(pool, [*mine, *self._counters.get(pool, {}).values()], name, matches)
+            view = self._view(pool, [*mine, *self._counters.get(pool, {}).values()], name, matches, skips=skips)
             if view is not None:
                 found.append(view)
         found += [marker for pool, marker in self._markers.items() if pool not in relevant]
         found.sort(key=lambda pool: pool.sort_key)
         return found
 
-    def _view(self, pool: PoolID, relevant: list[SliceDevices], name: str, matches: NodeMatches) -> Pool | None:
+    def _view(
+        self, pool: PoolID, relevant: list[SliceDevices], name: str, matches: NodeMatches, *, skips: bool
+    ) -> Pool | None:
         """Return a pool as a node sees it; nodes that see the same share it."""
-        key: Hashable = tuple((each.value.name, each.devices_on(name, matches)) for each in relevant)
+        key: Hashable = tuple(
+            (each.value.name, each.devices_on(name, matches), each.refuses(skips=skips)) for each in relevant
+        )
         views = self._views.setdefault(pool, {})
         found = views.get(key)
         if found is None:
-            found = gather_pool(pool, relevant, self._of_pool[pool].values(), name, matches)
+            found = gather_pool(pool, relevant, self._of_pool[pool].values(), name, matches, skips=skips)
             if found is None:
                 return None
             found.state = self._state(found)

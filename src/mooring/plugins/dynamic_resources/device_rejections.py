@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mooring.api.devices import ResourceClaim
 from mooring.framework.device_allocations import DeviceRejection
 from mooring.plugins.dynamic_resources.allocator import Usage
-from mooring.plugins.dynamic_resources.capacity import has_room
+from mooring.plugins.dynamic_resources.capacity import CapacityError, has_room
 from mooring.plugins.dynamic_resources.claim_plan import CLAIM, RequestPlan
 from mooring.plugins.dynamic_resources.device_index import DeviceIndex, NodePools
 from mooring.plugins.dynamic_resources.device_state import NodePlan
@@ -89,11 +89,22 @@ class RejectedDevices:
         device, content = pool.ids[place], pool.contents[place]
         if device in self._usage.allocated and not request.admin:
             return "it is allocated"
+        if pool.refused and pool.refused[place]:
+            return "the node does not declare DRAOptionalNodeOperations, or the gate is off"
+        if not content.is_selectable:
+            return "it has binding conditions, which feature gates disable"
+        if content.lacks_counters:
+            return "it consumes counters, which the feature gate DRAPartitionableDevices disables"
         if mismatch := request.first_mismatch(content):
             return mismatch
         if (taint := request.first_untolerated(content)) is not None:
             return f"the taint {taint.key}:{taint.effect} is not tolerated"
-        consumed = request.consumption(content)
+        if not request.has_capacity:
+            return _FITS
+        try:
+            consumed = request.consumption(content)
+        except CapacityError as error:
+            return str(error)
         if consumed is None or not has_room(consumed, content.capacities, self._usage.capacity.get(device, {}), {}):
             return "its free capacity does not suffice"
         return _FITS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from time import perf_counter
+from time import thread_time
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ from mooring.api.devices import (
 from mooring.api.pod import ContainerExtendedResourceRequest
 from mooring.framework import Handle, Lister
 from mooring.plugins.dynamic_resources.allocator import Search, SearchLimitError, Solution, Usage
+from mooring.plugins.dynamic_resources.allocator_features import allocator_features
 from mooring.plugins.dynamic_resources.claim_plan import MOST_ALTERNATIVES, AllocationError, ClaimPlan
 from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from mooring.plugins.dynamic_resources.device_index import DeviceIndex, NodePools
@@ -34,11 +35,13 @@ Ints = npt.NDArray[np.int64]
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 #: The maximum number of cached plans.
 _MOST_PLANS: Final = 1024
-#: A search ends after this many steps, and all searches of an attempt together after this time. A search is
+#: A search ends after this many steps, and all searches of an attempt together after this processor time. A search is
 #: exponential in the worst case, and the event loop must not wait for it.
 _MOST_STEPS: Final = 200_000
 _MOST_SECONDS: Final = 1.0
 _STEPS_PER_CHECK: Final = 256
+#: These limits are multiplied by this where nothing else waits, so that a search ends as in kube-scheduler.
+_PATIENCE: Final = 60
 
 #: Kinds of outcomes.
 UNKNOWN, FOUND, NOTHING, INVALID_POOLS, FAILED, TIMED_OUT = range(6)
@@ -66,7 +69,7 @@ class Budget:
     def __init__(self, steps: int, seconds: float) -> None:
         self._steps = steps
         self._left = steps
-        self._until = perf_counter() + seconds
+        self._until = thread_time() + seconds
         #: Whether the time is over. The outcome of the search depends on the machine then and is not cached.
         self.out_of_time = False
 
@@ -76,7 +79,7 @@ class Budget:
 
     def is_over(self) -> bool:
         """Return whether the time is over."""
-        self.out_of_time = self.out_of_time or perf_counter() > self._until
+        self.out_of_time = self.out_of_time or thread_time() > self._until
         return self.out_of_time
 
     def spend(self) -> None:
@@ -84,7 +87,7 @@ class Budget:
         self._left -= 1
         if self._left < 0:
             raise SearchLimitError
-        if self._left % _STEPS_PER_CHECK == 0 and perf_counter() > self._until:
+        if self._left % _STEPS_PER_CHECK == 0 and thread_time() > self._until:
             self.out_of_time = True
             raise SearchLimitError
 
@@ -155,17 +158,19 @@ class DeviceState:
     def __init__(self, handle: Handle) -> None:
         # Sessions have the release of Volcano's libraries, and share this state with profiles of the emulated release.
         objects, release = handle.objects, handle.table.release
-        self.tracker = ClaimTracker(objects.lister(ResourceClaim))
+        has_shares = allocator_features(release).consumable_capacity
+        self.tracker = ClaimTracker(objects.lister(ResourceClaim), has_shares=has_shares)
         #: The slices as the allocator sees them.
         self.slices = objects.lister(ResourceSlice)
         if release.enabled("DRADeviceTaintRules"):
-            self.slices = TaintedSlices(self.slices, objects.lister(DeviceTaintRule)).slices
+            self.slices = TaintedSlices(self.slices, objects.lister(DeviceTaintRule), release).slices
         elif not release.enabled("DRADeviceTaints"):
             self.slices = UntaintedSlices(self.slices).slices
-        self.index = DeviceIndex(handle.table, self.slices, self.tracker.usage)
+        self.index = DeviceIndex(handle.table, self.slices, self.tracker.usage, release)
         self.classes = objects.lister(DeviceClass)
         self.extended = extended_resources(handle)
-        self.selectors = Selectors()
+        self.selectors = Selectors(release)
+        self.release = release
         self._version: tuple[int, int] = (-1, -1)
         self._claim_plans: dict[bytes, ClaimPlan] = {}
         self._plans: OrderedDict[tuple[bytes, ...], AllocationPlan] = OrderedDict()
@@ -191,7 +196,7 @@ class DeviceState:
     def _claim_plan(self, key: bytes, spec: ResourceClaimSpec) -> ClaimPlan:
         found = self._claim_plans.get(key)
         if found is None:
-            found = self._claim_plans[key] = ClaimPlan(spec, self.classes.get, self.selectors)
+            found = self._claim_plans[key] = ClaimPlan(spec, self.classes.get, self.selectors, self.release)
         return found
 
     def search(self, plan: AllocationPlan, pools: NodePools, budget: Budget, usage: Usage | None = None) -> Outcome:
@@ -221,9 +226,11 @@ def _score(plan: AllocationPlan, solution: Solution) -> int:
     )
 
 
-def new_budget(filter_timeout: float) -> Budget:
+def new_budget(filter_timeout: float, *, patient: bool = False) -> Budget:
     """Return the limits of an attempt; a timeout of 0 means the default limits."""
     share = min(filter_timeout, _MOST_SECONDS) if filter_timeout > 0 else _MOST_SECONDS
+    if patient and share == _MOST_SECONDS:
+        share *= _PATIENCE
     return Budget(int(_MOST_STEPS * share / _MOST_SECONDS), share)
 
 

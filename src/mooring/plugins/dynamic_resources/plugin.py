@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,11 +17,13 @@ from mooring.api.devices import (
     DeviceClass,
     DeviceTaintRule,
     ResourceClaim,
+    ResourceClaimConsumerReference,
     ResourceClaimSpec,
     ResourceSlice,
 )
-from mooring.api.node_selectors import NodeMatcher, compile_node_selector
+from mooring.api.node_selectors import compile_node_selector
 from mooring.api.pod import Pod
+from mooring.api.scheduling import NativePodGroup, native_group_key
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -32,7 +34,6 @@ from mooring.framework import (
     Plugin,
     PodInfo,
     Rule,
-    StateKey,
     Status,
     Verdicts,
     Victims,
@@ -43,9 +44,11 @@ from mooring.framework.device_allocations import ALLOCATION_SCORES, DEVICE_REJEC
 from mooring.framework.normalize import default_normalize
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.plugins.dynamic_resources.allocation import allocation_result
+from mooring.plugins.dynamic_resources.allocator_features import allocator_features
 from mooring.plugins.dynamic_resources.binding_conditions import DeviceBindingError, is_ready, is_timed_out
 from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBindingError, PodBinding
 from mooring.plugins.dynamic_resources.claim_plan import allocated_score
+from mooring.plugins.dynamic_resources.claim_release import ClaimRelease
 from mooring.plugins.dynamic_resources.device_choice import DeviceChoice, NodeScores
 from mooring.plugins.dynamic_resources.device_rejections import RejectedDevices
 from mooring.plugins.dynamic_resources.device_release import CANNOT_ALLOCATE, DEVICE_RELEASE
@@ -62,12 +65,18 @@ from mooring.plugins.dynamic_resources.device_state import (
     new_budget,
 )
 from mooring.plugins.dynamic_resources.extended_resources import (
-    SPECIAL_NAME,
     device_resources,
     requests_and_mappings,
     special_claim,
 )
-from mooring.plugins.dynamic_resources.pod_claims import ClaimsNotReadyError, claims_of
+from mooring.plugins.dynamic_resources.pod_claims import (
+    ClaimsNotReadyError,
+    claims_of,
+    group_name,
+    users_of,
+)
+from mooring.plugins.dynamic_resources.pod_devices import DEVICES, PodDevices
+from mooring.plugins.dynamic_resources.pools import SKIPS_NODE_OPERATIONS
 from mooring.plugins.dynamic_resources.queueing_hints import DeviceHints
 
 Ints = npt.NDArray[np.int64]
@@ -75,10 +84,10 @@ Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 
 _GROUP: Final = "resource.k8s.io"
+#: The gate of claims that belong to groups of pods.
+_GROUP_CLAIMS: Final = "DRAWorkloadResourceClaims"
 _UNPREPARED: Final = Status.error("not found")
 _NOTHING_TO_FREE: Final = Status.unschedulable("no new claims to deallocate")
-_DEALLOCATED: Final = Status.unschedulable("deallocation of ResourceClaim completed")
-_DELETED: Final = Status.unschedulable("deletion of ResourceClaim completed")
 _STILL: Final = Status.unschedulable("still not schedulable")
 #: Since 1.37, PostFilter only says what it did.
 _SILENT: Final = Status.unschedulable()
@@ -93,59 +102,6 @@ _NO_ALLOCATION: Final = Status.error("claim allocation not found for node")
 _STATUSES: Final = (_CANNOT_ALLOCATE, _INVALID_POOLS, _UNAVAILABLE, _LEFT_OVER, _CANNOT_FIT)
 _CODE_OF_KIND: Final = {FOUND: 0, NOTHING: CANNOT_ALLOCATE, INVALID_POOLS: 2}
 _UNAVAILABLE_CODE, _LEFT_OVER_CODE, _CANNOT_FIT_CODE, _FIRST_ERROR = 3, 4, 5, 6
-
-
-class PodDevices:
-    """The claims of a pod in one attempt. Clones share it: it does not depend on other pods."""
-
-    __slots__ = (
-        "binding",
-        "choice",
-        "claims",
-        "errors",
-        "filtered",
-        "left_over",
-        "matchers",
-        "plan_of",
-        "plans",
-        "resources",
-        "special",
-        "to_allocate",
-        "unavailable",
-    )
-
-    def __init__(self, claims: list[ResourceClaim], special: ResourceClaim | None) -> None:
-        self.claims = [*claims, special] if special is not None else claims
-        #: The place of the claim for extended resources.
-        self.special = len(claims) if special is not None else None
-        #: Whether that claim is left over from an earlier attempt.
-        self.left_over = special is not None and bool(special.spec.devices.requests)
-        #: The places of claims without an allocation.
-        self.to_allocate = [n for n, each in enumerate(self.claims) if each.status.allocation is None]
-        #: Place of an allocated claim -> its nodes.
-        self.matchers: dict[int, NodeMatcher] = {}
-        #: The extended resources that the pod requests.
-        self.resources: tuple[str, ...] = ()
-        #: The extended resources that classes provide on a node -> what is to be allocated there.
-        self.plans: dict[tuple[str, ...], NodePlan] = {}
-        #: The places of claims that are not available on some node.
-        self.unavailable: set[int] = set()
-        #: Node -> the outcome of a search that is not cached.
-        self.errors: dict[str, Outcome] = {}
-        self.filtered = False
-        self.binding: PodBinding | None = None
-        #: Returns what is to be allocated on a row.
-        self.plan_of: Callable[[int], NodePlan | None] = lambda _row: None
-        #: Chooses devices, if a plugin scores allocations.
-        self.choice: DeviceChoice | None = None
-
-    @property
-    def has_user_claims(self) -> bool:
-        """Whether the pod has claims besides that for extended resources."""
-        return self.special != 0
-
-
-DEVICES: Final[StateKey[PodDevices]] = StateKey("DynamicResources")
 
 
 class DynamicResourcesArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -164,10 +120,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         Rule((_GROUP,), ("resourceclaims/binding", "resourceclaims/status"), ("patch", "update")),
     )
 
+    #: Whether a pod uses an allocation that is being written for another pod, instead of being rejected until then.
+    joins_allocations = True
     claims = Lister(ResourceClaim, events=ActionType(0))
     slices = Lister(ResourceSlice, events=ActionType(0))
     classes = Lister(DeviceClass, events=ActionType(0))
     taint_rules = Lister(DeviceTaintRule, events=ActionType(0), gate="DRADeviceTaintRules")
+    groups = Lister(NativePodGroup, events=ActionType(0), gate=_GROUP_CLAIMS)
 
     def setup(self) -> None:
         """Read the claims and devices."""
@@ -176,10 +135,15 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._index = self._state.index
         self._extended = self._state.extended
         self._binder = ClaimBinder(self.handle, self._tracker)
+        self._release = ClaimRelease(self.handle, self._tracker, self._binder)
+        self._has_groups = self.handle.release.enabled("GenericWorkload")
+        #: Whether the group of a pod can own and use claims.
+        self._of_groups = self.handle.release.enabled(_GROUP_CLAIMS)
         self._has_lists = self.handle.release.enabled("DRAPrioritizedList")
         has_timeout = self.handle.release.enabled("DRASchedulerFilterTimeout")
         self._filter_timeout = _seconds(self.args.filter_timeout) if has_timeout else 0.0
         self._binding_timeout = _seconds(self.args.binding_timeout)
+        self._has_binding_conditions = allocator_features(self.handle.release).binding_conditions
 
     # The queue
 
@@ -188,14 +152,14 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if not pod.spec.resource_claims:
             return None
         try:
-            claims_of(pod, self._tracker)
+            claims_of(pod, self._tracker, of_groups=self._of_groups)
         except ClaimsNotReadyError as error:
             return Status.unresolvable(str(error))
         return None
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for events that may create claims, free devices, or add some."""
-        return DeviceHints(self._state).events(self.handle.release)
+        return DeviceHints(self._state, self.handle.release).events()
 
     # PreFilter
 
@@ -206,15 +170,17 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return SKIP_TEMPLATE
         state.write(DEVICES, PodDevices([], None))
         try:
-            claims = claims_of(pod, self._tracker)
+            claims = claims_of(pod, self._tracker, of_groups=self._of_groups)
+            users = self._users(pod)
         except ClaimsNotReadyError as error:
             return Status.unresolvable(str(error))
+        claims = [self._joined(claim, pod) for claim in claims]
         found = PodDevices(claims, self._special_claim(pod, resources))
         if not found.claims:
             return SKIP
         found.resources = resources if found.special is not None else ()
-        status = self._check(found)
-        if status is None:
+        found.users = users
+        if (status := self._check(found)) is None:
             state.write(DEVICES, found)
             if found.to_allocate:
                 found.plan_of = partial(self._plan_on, found, pod)
@@ -224,6 +190,27 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
                 found.choice = DeviceChoice(pod, scorers, self._tracker.usage.view)
                 state.write(ALLOCATION_SCORES, NodeScores(partial(self.allocation_scores, found, pod)))
         return status
+
+    def _joined(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+        """Return a claim with the allocation in flight for another pod, if the pod can use it; pods of a group can."""
+        writer = self.handle.claims
+        joins = self.joins_allocations and writer is not None and writer.shares_allocations
+        if joins or self._tracker.is_for_group(claim.uid, self._group_key(pod)):
+            return self._tracker.with_allocation_in_flight(claim)
+        return claim
+
+    def _group_key(self, pod: Pod) -> str | None:
+        return native_group_key(pod) if self._has_groups else None
+
+    def _users(self, pod: Pod) -> tuple[ResourceClaimConsumerReference, ...]:
+        """Return who uses each claim, if that can be the pod's group; otherwise it is the pod."""
+        name = group_name(pod) if self._of_groups else None
+        if name is None:
+            return ()
+        group = self.groups.get(name, pod.namespace)
+        if group is None:
+            raise ClaimsNotReadyError(f"pod group state not found for pod group podGroup:{pod.namespace}/{name}")
+        return users_of(pod, group)
 
     def _special_claim(self, pod: Pod, resources: tuple[str, ...]) -> ResourceClaim | None:
         if not any(self._extended.get(name) is not None for name in resources):
@@ -326,12 +313,25 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             lacking = passing if self._must_be_dropped(claim) else None
             if lacking is None and matcher is not None:
                 lacking = passing & ~nodes.matches_any(matcher.terms)
+            if self._needs_skipping(claim):
+                unable = nodes.table.features.lookup(lambda each: SKIPS_NODE_OPERATIONS not in each, absent=True)
+                unable = passing & unable.take(nodes.feature_codes)
+                lacking = unable if lacking is None else lacking | unable
             if lacking is not None and lacking.any():
                 found.unavailable.add(place)
                 codes[lacking] = _UNAVAILABLE_CODE
 
+    def _needs_skipping(self, claim: ResourceClaim) -> bool:
+        """Return whether the nodes of an allocated claim must be able to skip operations on devices."""
+        allocation = claim.status.allocation
+        if allocation is None or not self.handle.release.allocations_skip_operations:
+            return False
+        return any(each.skip_node_operations for each in allocation.devices.results)
+
     def _must_be_dropped(self, claim: ResourceClaim) -> bool:
         """Return whether the preparation of a claim's devices failed or took too long."""
+        if not self._has_binding_conditions:
+            return False
         try:
             return not is_ready(claim) and is_timed_out(claim, self.handle.clock(), self._binding_timeout)
         except DeviceBindingError:
@@ -348,7 +348,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     ) -> None:
         """Search devices, once for all nodes with the same signature."""
         self._index.refresh()
-        budget = new_budget(self._filter_timeout)
+        writer = self.handle.claims
+        budget = new_budget(self._filter_timeout, patient=writer is not None and writer.patient)
         for names, mask in served.items():
             if not names and not found.has_user_claims:
                 continue  # device plugins provide everything
@@ -471,22 +472,18 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return _UNPREPARED
         if found is None or not found.claims:
             return _NOTHING_TO_FREE if reports else _SILENT
-        writer = self.handle.claims
-        special = found.claims[found.special] if found.special is not None else None
-        for place in sorted(found.unavailable):
-            claim = found.claims[place]
-            if place == found.special:
-                continue
-            users = claim.status.reserved_for
-            if not users or (len(users) == 1 and users[0].uid == pod.uid):
-                if writer is not None:
-                    writer.start(self._binder.deallocate(writer, claim), f"deallocate claim {claim.key}")
-                return _DEALLOCATED
-        if special is not None and special.name != SPECIAL_NAME:
-            if writer is not None:
-                self._binder.delete_left_over(writer, special, pod)
-            return _DELETED
-        return _STILL if reports else _SILENT
+        return self._release.for_pod(found, pod) or (_STILL if reports else _SILENT)
+
+    def post_filter_group(
+        self, group: NativePodGroup, attempts: Sequence[tuple[Pod, CycleState]], *, is_active: bool
+    ) -> Status:
+        """Free claims that keep a group from being scheduled. ``is_active`` is whether pods of it have nodes."""
+        tried = [
+            (pod, state.get(DEVICES))
+            for pod, state in attempts
+            if state.get(DEVICES) is not None or self.name in state.skip_filter
+        ]
+        return self._release.for_group(group, tried, is_active=is_active)
 
     # Reserve and PreBind
 
@@ -522,7 +519,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return None if self.name in state.skip_filter else _UNPREPARED
         if not found.claims:
             return None
-        binding = found.binding = PodBinding(list(found.claims), found.special)
+        group = group_name(pod) if self._of_groups else None
+        binding = found.binding = PodBinding(list(found.claims), found.special, found.users, group)
         if not found.to_allocate:
             return None
         chosen = self.allocations(state, pod, node_name)
@@ -534,7 +532,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             binding.node_claim = plan.claims[found.to_allocate.index(found.special)]
             binding.mappings = plan.mappings
         for place, allocation in binding.allocations.items():
-            self._tracker.start(found.claims[place].uid, allocation)
+            self._tracker.start(found.claims[place].uid, allocation, self._group_key(pod))
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:

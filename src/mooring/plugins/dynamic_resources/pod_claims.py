@@ -1,18 +1,23 @@
-"""The claims of a pod, by name or from templates."""
+"""The claims of a pod, by name or from templates, and who uses them: the pod, or its group."""
 
 from __future__ import annotations
 
-from mooring.api.devices import ResourceClaim
+from typing import Final
+
+from mooring.api.devices import ResourceClaim, ResourceClaimConsumerReference
 from mooring.api.pod import Pod, PodResourceClaim
+from mooring.api.scheduling import GROUP, NativePodGroup, PodGroupResourceClaim
 from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
+
+_NO_FIELD: Final = "none of the supported fields are set"
 
 
 class ClaimsNotReadyError(ValueError):
     """A claim of a pod is missing or cannot be used. The text is kube-scheduler's."""
 
 
-def claims_of(pod: Pod, tracker: ClaimTracker) -> list[ResourceClaim]:
-    """Return the claims of a pod, in order. Raises ClaimsNotReadyError."""
+def claims_of(pod: Pod, tracker: ClaimTracker, *, of_groups: bool = False) -> list[ResourceClaim]:
+    """Return the claims of a pod, in order; with ``of_groups``, its group may own them. Raises ClaimsNotReadyError."""
     found = []
     for entry in pod.spec.resource_claims:
         name = claim_name(pod, entry)
@@ -23,9 +28,8 @@ def claims_of(pod: Pod, tracker: ClaimTracker) -> list[ResourceClaim]:
             raise ClaimsNotReadyError(f'could not find ResourceClaim "{pod.namespace}/{name}"')
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimsNotReadyError(f'resourceclaim "{name}" is being deleted')
-        if entry.resource_claim_name is None and not _is_controlled(claim, pod):
-            problem = f"was not created for Pod {pod.key} (Pod is not owner)"
-            raise ClaimsNotReadyError(f"ResourceClaim {claim.key} {problem}")
+        if entry.resource_claim_name is None:
+            _check_owner(claim, pod, group_name(pod) if of_groups else None)
         found.append(claim)
     return found
 
@@ -35,13 +39,69 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     if entry.resource_claim_template_name is None:
-        problem = "none of the supported fields are set"
-        raise ClaimsNotReadyError(f'pod "{pod.key}", spec.resourceClaim "{entry.name}": {problem}')
+        raise ClaimsNotReadyError(f'pod "{pod.key}", spec.resourceClaim "{entry.name}": {_NO_FIELD}')
     for status in pod.status.resource_claim_statuses:
         if status.name == entry.name:
             return status.resource_claim_name
     raise ClaimsNotReadyError(f'pod "{pod.key}": ResourceClaim not created yet')
 
 
-def _is_controlled(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(owner.controller and owner.uid == pod.uid for owner in claim.metadata.owner_references)
+def group_name(pod: Pod) -> str | None:
+    """Return the name of the group of a pod; None without a group."""
+    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
+
+
+def _check_owner(claim: ResourceClaim, pod: Pod, group: str | None) -> None:
+    controller = next((each for each in claim.metadata.owner_references if each.controller), None)
+    if controller is not None and controller.uid == pod.uid:
+        return
+    owner = "Pod is not owner"
+    if group is not None:
+        is_group = controller is not None and (controller.name, controller.kind) == (group, "PodGroup")
+        if is_group and controller is not None and controller.api_version.startswith(f"{GROUP}/"):
+            return
+        owner = f"neither Pod nor PodGroup {group} is the owner"
+    raise ClaimsNotReadyError(f"ResourceClaim {claim.key} was not created for Pod {pod.key} ({owner})")
+
+
+def pod_reference(pod: Pod) -> ResourceClaimConsumerReference:
+    """Return a pod as the user of a claim."""
+    return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+
+
+def users_of(pod: Pod, group: NativePodGroup | None) -> tuple[ResourceClaimConsumerReference, ...]:
+    """Return for each entry of the pod's claims who uses it: the group, if it has the same entry, or the pod.
+
+    Raises ClaimsNotReadyError.
+    """
+    if group is None:
+        return tuple(pod_reference(pod) for _ in pod.spec.resource_claims)
+    shared = ResourceClaimConsumerReference(api_group=GROUP, resource="podgroups", name=group.name, uid=group.uid)
+    return tuple(shared if _is_of_group(entry, group) else pod_reference(pod) for entry in pod.spec.resource_claims)
+
+
+def _is_of_group(entry: PodResourceClaim, group: NativePodGroup) -> bool:
+    wanted = entry.name, entry.resource_claim_name, entry.resource_claim_template_name
+    for each in group.spec.resource_claims:
+        if each.resource_claim_name is None and each.resource_claim_template_name is None:
+            raise ClaimsNotReadyError(f"PodGroup {group.key} claim {each.name}: {_NO_FIELD}")
+        if (each.name, each.resource_claim_name, each.resource_claim_template_name) == wanted:
+            return True
+    return False
+
+
+def group_claim_name(group: NativePodGroup, entry: PodGroupResourceClaim) -> str | None:
+    """Return the name of the claim of a group's entry; None if no claim is needed. Raises ClaimsNotReadyError."""
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name
+    if entry.resource_claim_template_name is None:
+        raise ClaimsNotReadyError(f"PodGroup {group.key}, spec.resourceClaim {entry.name}: {_NO_FIELD}")
+    for status in group.status.resource_claim_statuses:
+        if status.name == entry.name:
+            return status.resource_claim_name
+    raise ClaimsNotReadyError(f"PodGroup {group.key}: ResourceClaim not created yet")
+
+
+def owns(group: NativePodGroup, claim: ResourceClaim) -> bool:
+    """Return whether a claim was created for a group."""
+    return any(each.controller and each.uid == group.uid for each in claim.metadata.owner_references)

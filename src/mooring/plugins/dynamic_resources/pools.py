@@ -13,7 +13,9 @@ from mooring.api.affinity import NodeSelector
 from mooring.api.devices import Device, DeviceAttribute, DeviceTaint, ResourceSlice
 from mooring.api.quantity import Quantity, parse_quantity
 from mooring.cel.devices import CelDevice
+from mooring.plugins.dynamic_resources.allocator_features import AllocatorFeatures, allocator_features
 from mooring.plugins.dynamic_resources.capacity import Capacity
+from mooring.releases import Release
 
 #: Driver, pool and name of a device.
 DeviceID = tuple[str, str, str]
@@ -22,6 +24,9 @@ PoolID = tuple[str, str]
 Counters = Mapping[str, Mapping[str, Quantity]]
 #: Decides whether the node matches a selector. Raises PoolError if the selector is invalid.
 NodeMatches = Callable[[NodeSelector], bool]
+
+#: The declared feature of nodes whose kubelet can skip operations on devices.
+SKIPS_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 #: Effects that keep a device from being allocated. Others, also unknown ones, are ignored.
@@ -46,12 +51,16 @@ class DeviceContent:
         "device",
         "driver",
         "failure_conditions",
+        "groups",
+        "is_selectable",
+        "lacks_counters",
         "multiple",
         "number",
+        "seen_multiple",
         "taints",
     )
 
-    def __init__(self, number: int, driver: str, device: Device) -> None:
+    def __init__(self, number: int, driver: str, device: Device, features: AllocatorFeatures) -> None:
         #: Equal for equal content.
         self.number = number
         self.driver = driver
@@ -60,13 +69,23 @@ class DeviceContent:
         self.capacities = {name: Capacity.of(each) for name, each in device.capacity.items()}
         self.counters: tuple[tuple[str, tuple[tuple[str, Quantity], ...]], ...] = tuple(
             (each.counter_set, tuple((name, parse_quantity(counter.value)) for name, counter in each.counters.items()))
-            for each in device.consumes_counters
+            for each in (device.consumes_counters if features.partitionable_devices else ())
         )
+        #: The compatibility groups of the device, by counter set.
+        self.groups = tuple(
+            (each.counter_set, frozenset(each.compatibility_groups)) for each in device.consumes_counters
+        )
+        #: Whether it consumes counters although partitionable devices are disabled, so it cannot be allocated.
+        self.lacks_counters = bool(device.consumes_counters) and not features.partitionable_devices
         self.taints: tuple[DeviceTaint, ...] = tuple(each for each in device.taints if each.effect in _PREVENTING)
-        self.multiple = bool(device.allow_multiple_allocations)
-        self.binds_to_node = bool(device.binds_to_node)
+        self.multiple = bool(device.allow_multiple_allocations) and features.consumable_capacity
+        #: Whether selectors see a device that can be shared.
+        self.seen_multiple = bool(device.allow_multiple_allocations) and not features.is_oldest
+        self.binds_to_node = bool(device.binds_to_node) and not features.is_oldest
         self.binding_conditions = device.binding_conditions
-        self.failure_conditions = device.binding_failure_conditions
+        self.failure_conditions = device.binding_failure_conditions if features.binding_conditions else ()
+        #: Whether requests can select it. It cannot be selected if its binding conditions are disabled.
+        self.is_selectable = features.binding_conditions or not device.binding_conditions
         #: The device as CEL selectors see it; set on first use.
         self.cel_device: CelDevice | None = None
 
@@ -82,7 +101,8 @@ class DeviceContent:
 class DeviceContents:
     """The contents of the devices of slices, each once. A content that no slice has any more is dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: AllocatorFeatures) -> None:
+        self._features = features
         self._known: WeakValueDictionary[tuple[str, bytes], DeviceContent] = WeakValueDictionary()
         #: Numbers are not used again, since answers are cached by number.
         self._numbers = itertools.count()
@@ -96,25 +116,50 @@ class DeviceContents:
         key = (driver, _encode(plain))
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = DeviceContent(next(self._numbers), driver, device)
+            found = self._known[key] = DeviceContent(next(self._numbers), driver, device, self._features)
         return found
 
 
 class SliceDevices:
     """A slice with the contents of its devices."""
 
-    __slots__ = ("contents", "counter_sets", "ids", "node_name", "selection", "spec", "value")
+    __slots__ = (
+        "contents", "counter_sets", "ids", "is_for_all", "is_ignored", "is_unusable", "node_name", "selection",
+        "skipping", "spec", "value",
+    )  # fmt: skip
 
-    def __init__(self, value: ResourceSlice, contents: DeviceContents) -> None:
+    def __init__(self, value: ResourceSlice, contents: DeviceContents, release: Release) -> None:
         spec = self.spec = value.spec
+        features = allocator_features(release)
+        #: Whether no node can use the slice, although it counts as a part of its pool.
+        self.is_unusable = not features.partitionable_devices and (
+            spec.per_device_node_selection is not None or bool(spec.shared_counters)
+        )
+        #: Whether the slice is relevant for all nodes, because it has counters.
+        self.is_for_all = (
+            bool(spec.shared_counters)
+            and not self.is_unusable
+            and (features.is_oldest or not release.counter_slices_select_nodes)
+        )
+        #: Whether the slice is ignored, so its pool is incomplete.
+        self.is_ignored = (
+            release.refuses_alpha_device_fields
+            and not release.enabled("DRADeviceCompatibilityGroups")
+            and any(consumed.compatibility_groups for device in spec.devices for consumed in device.consumes_counters)
+        )
+        #: Whether the devices of nodes that declare the feature, and of those that do not, are refused, because the
+        #: kubelet would have to skip operations.
+        self.skipping = (False, False)
+        if spec.skip_node_operations and release.has_experimental_allocator:
+            self.skipping = (not release.enabled(SKIPS_NODE_OPERATIONS), True)
         self.value = value
         self.contents = tuple(contents.of(spec.driver, device) for device in spec.devices)
         self.ids: tuple[DeviceID, ...] = tuple((spec.driver, spec.pool.name, device.name) for device in spec.devices)
-        #: The node that the slice belongs to. Counters are relevant for all nodes.
-        self.node_name = "" if spec.shared_counters else spec.node_name or ""
+        #: The node that the slice belongs to.
+        self.node_name = "" if self.is_for_all else spec.node_name or ""
         self.counter_sets = tuple(
             (each.name, {name: parse_quantity(counter.value) for name, counter in each.counters.items()})
-            for each in spec.shared_counters
+            for each in (() if self.is_unusable else spec.shared_counters)
         )
         #: How the nodes of the slice are selected, as it affects the node selector of an allocation.
         self.selection: object = True if spec.node_name is not None else None
@@ -131,11 +176,17 @@ class SliceDevices:
     def reaches(self, node_name: str, matches: NodeMatches) -> bool:
         """Return whether a node can use the slice."""
         spec = self.spec
-        if spec.shared_counters:
+        if self.is_ignored or self.is_unusable:
+            return False
+        if self.is_for_all:
             return True
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
             return _selected(spec.node_name, spec.all_nodes, spec.node_selector, node_name, matches)
         return bool(spec.per_device_node_selection) and any(self.devices_on(node_name, matches))
+
+    def refuses(self, *, skips: bool) -> bool:
+        """Return whether the devices cannot be allocated; ``skips`` is whether the node can skip operations."""
+        return self.skipping[0] if skips else self.skipping[1]
 
     def devices_on(self, node_name: str, matches: NodeMatches) -> tuple[bool, ...]:
         """Return for each device whether the node can use it; empty if the slice selects the nodes."""
@@ -177,6 +228,7 @@ class Pool:
         "on_node",
         "other_contents",
         "other_ids",
+        "refused",
         "slices",
         "state",
         "users",
@@ -193,6 +245,8 @@ class Pool:
         self.slices: tuple[tuple[SliceDevices, int], ...] = ()
         #: Whether the node can use each device; empty if it can use all.
         self.on_node: tuple[bool, ...] = ()
+        #: Whether each device is refused on the node; empty if none is.
+        self.refused: tuple[bool, ...] = ()
         #: Devices of the pool on other nodes, which consume counters too.
         self.other_ids: tuple[DeviceID, ...] = ()
         self.other_contents: tuple[DeviceContent, ...] = ()
@@ -226,8 +280,12 @@ def gather_pool(
     in_cluster: Iterable[SliceDevices],
     node_name: str,
     matches: NodeMatches,
+    *,
+    skips: bool = False,
 ) -> Pool | None:
     """Build a pool from the slices that reach a node; ``in_cluster`` are all slices of the pool.
+
+    ``skips`` is whether the node declares that it can skip operations on devices.
 
     Return None if the driver is replacing the slices, and none of the new ones reaches the node.
     """
@@ -239,13 +297,13 @@ def gather_pool(
         every = list(in_cluster)
         if any(each.spec.pool.generation > generation for each in every):
             return None
-        every = [each for each in every if each.spec.pool.generation == generation]
+        every = [each for each in every if each.spec.pool.generation == generation and not each.is_ignored]
         if len(every) != count:
             return Pool(pool, incomplete=True)
         names = {each.value.name for each in current}
         others = [each for each in every if each.value.name not in names]
     current.sort(key=lambda each: each.value.name)
-    return _build(pool, current, others, node_name, matches)
+    return _build(pool, current, others, node_name, matches, skips=skips)
 
 
 def _build(
@@ -254,12 +312,14 @@ def _build(
     others: Sequence[SliceDevices],
     node_name: str,
     matches: NodeMatches,
+    *,
+    skips: bool,
 ) -> Pool:
     with_devices = [each for each in current if not each.spec.shared_counters]
     ids = tuple(device for each in with_devices for device in each.ids)
     counter_sets: dict[str, Mapping[str, Quantity]] = {}
     duplicate = len(set(ids)) != len(ids)
-    for each in current:
+    for each in (*current, *others):
         for name, counters in each.counter_sets:
             duplicate |= name in counter_sets
             counter_sets[name] = counters
@@ -275,6 +335,8 @@ def _build(
             for each in with_devices
             for on_node in (each.devices_on(node_name, matches) or (True,) * len(each.ids))
         )
+    if any(each.refuses(skips=skips) for each in with_devices):
+        made.refused = tuple(each.refuses(skips=skips) for each in with_devices for _ in each.ids)
     if counter_sets:
         made.other_ids = tuple(device for each in others for device in each.ids)
         made.other_contents = tuple(content for each in others for content in each.contents)
@@ -285,6 +347,7 @@ def _build(
         tuple(content.number for content in made.other_contents),
         tuple((len(each.ids), each.selection) for each in with_devices),
         made.on_node,
+        made.refused,
         _encode({name: dict(counters) for name, counters in counter_sets.items()}) if counter_sets else b"",
     )
     return made
@@ -304,11 +367,13 @@ def gather_pools(
     slices: Iterable[SliceDevices],
     in_pool: Callable[[PoolID], Iterable[SliceDevices]],
     matches: NodeMatches,
+    *,
+    skips: bool = False,
 ) -> list[Pool]:
     """Return the pools of a node, in the order in which they are tried."""
     relevant: dict[PoolID, list[SliceDevices]] = {}
     for each in slices:
         if each.reaches(node_name, matches):
             relevant.setdefault(each.pool, []).append(each)
-    found = [gather_pool(pool, mine, in_pool(pool), node_name, matches) for pool, mine in relevant.items()]
+    found = [gather_pool(pool, mine, in_pool(pool), node_name, matches, skips=skips) for pool, mine in relevant.items()]
     return sorted((pool for pool in found if pool is not None), key=lambda pool: pool.sort_key)

@@ -14,11 +14,14 @@ from mooring.releases import Release
 class DeviceHints:
     """The events that may create claims, free devices, or add some."""
 
-    def __init__(self, state: DeviceState) -> None:
+    def __init__(self, state: DeviceState, release: Release) -> None:
         self._state = state
+        self._release = release
+        self._of_groups = release.enabled("DRAWorkloadResourceClaims")
 
-    def events(self, release: Release) -> list[ClusterEvent]:
-        """Return the events of a release."""
+    def events(self) -> list[ClusterEvent]:
+        """Return the events of the release."""
+        release = self._release
         change = claim = ActionType.ADD | ActionType.UPDATE
         if release.claim_deletion_requeues:
             claim |= ActionType.DELETE
@@ -39,7 +42,7 @@ class DeviceHints:
         if new is None:
             return Hint.QUEUE if old is not None and old.status.allocation is not None else Hint.SKIP
         try:
-            claims = claims_of(pod, self._state.tracker)
+            claims = claims_of(pod, self._state.tracker, of_groups=self._of_groups)
         except ClaimsNotReadyError:
             return Hint.SKIP
         if old is not None and old.status.allocation is not None and new.status.allocation is None:
@@ -52,10 +55,11 @@ class DeviceHints:
         if pod.uid != new.uid:
             return Hint.SKIP
         try:
-            claims_of(new, self._state.tracker)
+            claims_of(new, self._state.tracker, of_groups=self._of_groups)
         except ClaimsNotReadyError:
             return Hint.SKIP
         return Hint.QUEUE
 
     def _after_taint_rule_changed(self, _pod: Pod, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Hint:
-        return Hint.QUEUE if changes_taints(old, new, self._state.slices.list()) else Hint.SKIP
+        changed = changes_taints(old, new, self._state.slices.list(), self._state.release)
+        return Hint.QUEUE if changed else Hint.SKIP

@@ -1,44 +1,66 @@
-"""CEL selectors of devices: each is compiled once, and evaluated once for each distinct device content."""
+"""CEL expressions about devices: each is compiled once, and evaluated once for each distinct device content."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from time import monotonic
-from typing import Final
+from collections.abc import Callable
+from time import thread_time
+from typing import Final, TypeVar
 
 from mooring.api.devices import DeviceAttribute
+from mooring.cel.attribute_values import AttributeValue, Version
 from mooring.cel.devices import (
-    AttributeValue,
     CelDevice,
     CompileError,
     EvaluationError,
     EvaluationInterrupted,
-    Version,
+    compile_derived,
     compile_selector,
 )
 from mooring.plugins.dynamic_resources.pools import DeviceContent
+from mooring.releases import Release
+
+_T = TypeVar("_T")
 
 #: The maximum number of cached expressions, and of answers cached for one.
 _MOST_EXPRESSIONS: Final = 4096
 _MOST_ANSWERS: Final = 100_000
-#: The longest evaluation for one device.
-_MOST_SECONDS: Final = 1.0
+#: The most processor time for one device. The limit of the cost ends an expression much earlier: after about two
+#: seconds, whatever the load of the machine is.
+_MOST_SECONDS: Final = 10.0
+
+
+#: What release 1.37 adds to the error of a missing key.
+_MISSING_KEY: Final = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"
+    " fields"
+)
 
 
 class SelectorError(ValueError):
     """A selector does not compile, or fails for a device. The text is kube-scheduler's."""
 
+    def __init__(self, text: str, *, names_device: bool = False) -> None:
+        super().__init__(text)
+        #: Whether the message names the device.
+        self.names_device = names_device
+
 
 class Selector:
     """A compiled expression with its answers by device content."""
 
-    __slots__ = ("_answers", "_compiled", "_error")
+    __slots__ = ("_answers", "_compiled", "_error", "_release")
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, release: Release) -> None:
+        self._release = release
         self._answers: dict[int, bool | SelectorError] = {}
         self._error = ""
         try:
-            self._compiled = compile_selector(expression)
+            self._compiled = compile_selector(
+                expression,
+                list_attributes=release.selectors_read_lists or release.enabled("DRAListTypeAttributes"),
+                bounded_includes=not release.includes_reads_long_lists,
+            )
         except CompileError as error:
             self._error = f"CEL compile error: {error}"
 
@@ -52,17 +74,69 @@ class Selector:
                 self._answers.clear()
             answer = self._answers[content.number] = self._evaluate(content)
         if isinstance(answer, SelectorError):
-            raise SelectorError(str(answer))
+            raise SelectorError(str(answer), names_device=answer.names_device)
         return answer
 
     def _evaluate(self, content: DeviceContent) -> bool | SelectorError:
-        deadline = monotonic() + _MOST_SECONDS
+        deadline = thread_time() + _MOST_SECONDS
         try:
             return self._compiled.matches(cel_device(content), deadline=deadline)
         except EvaluationInterrupted:
-            return SelectorError("CEL runtime error: operation interrupted")
+            return self._failed("operation interrupted")
         except EvaluationError as error:
-            return SelectorError(f"CEL runtime error: {error}")
+            return self._failed(str(error))
+
+    def _failed(self, text: str) -> SelectorError:
+        names_device = self._release.selector_errors_name_device
+        if names_device and "no such key:" in text:
+            text += _MISSING_KEY
+        return SelectorError(f"CEL runtime error: {text}", names_device=names_device)
+
+
+class DerivedAttribute:
+    """A compiled expression of a derived attribute, with its values by device content."""
+
+    __slots__ = ("_compiled", "_values", "error")
+
+    def __init__(self, expression: str, release: Release) -> None:
+        #: Why the expression does not compile.
+        self.error = ""
+        self._values: dict[int, DeviceAttribute | str] = {}
+        try:
+            self._compiled = compile_derived(expression, list_attributes=release.selectors_read_lists)
+        except CompileError as error:
+            self.error = str(error)
+
+    def of(self, content: DeviceContent) -> DeviceAttribute:
+        """Return the attribute of a device. Raises SelectorError."""
+        found = self._values.get(content.number)
+        if found is None:
+            if len(self._values) >= _MOST_ANSWERS:
+                self._values.clear()
+            found = self._values[content.number] = self._evaluate(content)
+        if isinstance(found, str):
+            raise SelectorError(found)
+        return found
+
+    def _evaluate(self, content: DeviceContent) -> DeviceAttribute | str:
+        try:
+            value = self._compiled.attribute(cel_device(content), deadline=thread_time() + _MOST_SECONDS)
+        except EvaluationError as error:
+            return str(error)
+        return _device_attribute(value)
+
+
+def _device_attribute(value: AttributeValue) -> DeviceAttribute:
+    """Return the attribute with a value; an empty list is one of strings, as upstream."""
+    several = value if isinstance(value, tuple) else ()
+    if several and isinstance(several[0], Version):
+        return DeviceAttribute(versions=tuple(each.text for each in several))
+    if isinstance(value, Version):
+        return DeviceAttribute(version=value.text)
+    kind = (several[0] if several else value).__class__
+    fields = ("bools", "ints", "strings") if isinstance(value, tuple) else ("bool_", "int_", "string")
+    field = fields[0] if kind is bool else fields[1] if kind is int else fields[2]
+    return DeviceAttribute(**{field: value})  # type: ignore[arg-type]
 
 
 def cel_device(content: DeviceContent) -> CelDevice:
@@ -73,13 +147,18 @@ def cel_device(content: DeviceContent) -> CelDevice:
             driver=content.driver,
             attributes={name: _attribute(each) for name, each in content.attributes.items()},
             capacity={name: str(each.value.text) for name, each in content.capacities.items()},
-            allow_multiple_allocations=content.device.allow_multiple_allocations,
+            allow_multiple_allocations=content.seen_multiple,
         )
     return found
 
 
 def _attribute(attribute: DeviceAttribute) -> AttributeValue:
-    """Return the value of an attribute; None for lists, which selectors cannot read."""
+    """Return the value of an attribute."""
+    for values in (attribute.ints, attribute.bools, attribute.strings):
+        if values:
+            return values
+    if attribute.versions:
+        return tuple(map(Version, attribute.versions))
     if attribute.int_ is not None:
         return attribute.int_
     if attribute.bool_ is not None:
@@ -92,16 +171,26 @@ def _attribute(attribute: DeviceAttribute) -> AttributeValue:
 class Selectors:
     """The compiled expressions."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release) -> None:
+        self._release = release
         self._known: OrderedDict[str, Selector] = OrderedDict()
+        self._derived: OrderedDict[str, DerivedAttribute] = OrderedDict()
 
     def of(self, expression: str) -> Selector:
-        """Return a compiled expression."""
-        found = self._known.get(expression)
-        if found is None:
-            found = self._known[expression] = Selector(expression)
-            if len(self._known) > _MOST_EXPRESSIONS:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(expression)
-        return found
+        """Return a compiled selector."""
+        return _cached(self._known, expression, Selector, self._release)
+
+    def derived(self, expression: str) -> DerivedAttribute:
+        """Return a compiled derived attribute."""
+        return _cached(self._derived, expression, DerivedAttribute, self._release)
+
+
+def _cached(known: OrderedDict[str, _T], expression: str, make: Callable[[str, Release], _T], release: Release) -> _T:
+    found = known.get(expression)
+    if found is None:
+        found = known[expression] = make(expression, release)
+        if len(known) > _MOST_EXPRESSIONS:
+            known.popitem(last=False)
+    else:
+        known.move_to_end(expression)
+    return found

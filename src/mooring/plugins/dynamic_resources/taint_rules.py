@@ -8,27 +8,28 @@ import msgspec
 
 from mooring.api.devices import Device, DeviceTaintRule, ResourceSlice
 from mooring.framework import Lister
+from mooring.releases import Release
 
 _replace = msgspec.structs.replace
 
 
-def may_match(rule: DeviceTaintRule, value: ResourceSlice) -> bool:
-    """Return whether a rule selects the driver and the pool of a slice. A rule without a selector selects nothing."""
+def may_match(rule: DeviceTaintRule, value: ResourceSlice, release: Release) -> bool:
+    """Return whether a rule selects the driver and the pool of a slice."""
     selector, spec = rule.spec.device_selector, value.spec
-    return (
-        selector is not None
-        and (selector.driver is None or selector.driver == spec.driver)
-        and (selector.pool is None or selector.pool == spec.pool.name)
-    )
+    if selector is None:
+        return release.bare_taint_rules_select_all
+    return selector.driver in (None, spec.driver) and selector.pool in (None, spec.pool.name)
 
 
-def changes_taints(old: DeviceTaintRule | None, new: DeviceTaintRule | None, slices: Iterable[ResourceSlice]) -> bool:
+def changes_taints(
+    old: DeviceTaintRule | None, new: DeviceTaintRule | None, slices: Iterable[ResourceSlice], release: Release
+) -> bool:
     """Return whether the change of a rule changes the taints of a device in some slices."""
     if old is not None and new is not None and old.spec == new.spec:
         return False
     rules = [rule for rule in (old, new) if rule is not None]
     return any(
-        may_match(rule, each) and any(_selects(rule, device) for device in each.spec.devices)
+        may_match(rule, each, release) and any(_selects(rule, device) for device in each.spec.devices)
         for each in slices
         for rule in rules
     )
@@ -37,14 +38,15 @@ def changes_taints(old: DeviceTaintRule | None, new: DeviceTaintRule | None, sli
 def _selects(rule: DeviceTaintRule, device: Device) -> bool:
     """Return whether a rule that selects the slice selects a device of it."""
     selector = rule.spec.device_selector
-    return selector is not None and selector.device in (None, device.name)
+    return selector is None or selector.device in (None, device.name)
 
 
 class TaintedSlices:
     """Keeps ``slices`` up to date: the published slices, with the taints of all rules."""
 
-    def __init__(self, published: Lister[ResourceSlice], rules: Lister[DeviceTaintRule]) -> None:
+    def __init__(self, published: Lister[ResourceSlice], rules: Lister[DeviceTaintRule], release: Release) -> None:
         self.slices: Lister[ResourceSlice] = Lister()
+        self._release = release
         self._published = published
         self._rules = rules
         for each in published.list():
@@ -60,11 +62,11 @@ class TaintedSlices:
 
     def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
         for each in list(self._published.list()):
-            if changes_taints(old, new, (each,)):
+            if changes_taints(old, new, (each,), self._release):
                 self.slices.put(self._tainted(each))
 
     def _tainted(self, value: ResourceSlice) -> ResourceSlice:
-        rules = [rule for rule in self._rules.list() if may_match(rule, value)]
+        rules = [rule for rule in self._rules.list() if may_match(rule, value, self._release)]
         if not rules:
             return value
         rules.sort(key=lambda rule: rule.name)

@@ -31,6 +31,7 @@ from mooring.framework import (
     WhatIf,
     depends_on,
 )
+from mooring.framework.placements import ProposedPlacements
 from mooring.framework.what_if import Ints
 from mooring.plugins.dynamic_resources.device_state import extended_resources
 from mooring.plugins.dynamic_resources.extended_resources import ExtendedResources, is_device_resource
@@ -152,6 +153,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         self._ignored = frozenset(self.args.ignored_resources)
         self._ignored_groups = frozenset(self.args.ignored_resource_groups)
         self._scorer = AllocationScorer(self.handle.table, self.args.scoring_strategy)
+        packing = ScoringStrategy(type="MostAllocated", resources=self.args.scoring_strategy.resources)
+        self._packing = AllocationScorer(self.handle.table, packing)
         self._plan_key = (self, "plan")
         self._room = FreeColumns(self.handle.table)
 
@@ -271,6 +274,10 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         if counts:
             return int(self._scorer.score_with_devices(plan, rows, counts)[0])
         return self._scorer.score_row(plan, node.row)
+
+    def score_placements(self, proposed: ProposedPlacements) -> Ints:
+        """Score sets of nodes for a PodGroup: prefer those with fewer free resources, whatever the strategy is."""
+        return self._packing.score_placements(proposed.placements, proposed.pods)
 
     def _counts(self, plan: Plan) -> Mapping[str, tuple[Ints, Ints]]:
         """Return the devices, and the allocated ones, of the resources that a class provides, by row."""

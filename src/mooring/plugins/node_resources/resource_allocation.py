@@ -22,6 +22,7 @@ from mooring.api.resources import (
 )
 from mooring.framework import NodeTable, PodTemplate
 from mooring.framework.normalize import truncated, truncated_all
+from mooring.framework.placements import Placements
 from mooring.plugins.node_resources.columns import EXACT_LIMIT, ResourceColumns
 from mooring.plugins.node_resources.scoring import ScoringStrategy, Strategy, make_strategy
 
@@ -196,6 +197,23 @@ class AllocationScorer:
         if picky:
             total += 0.5
         return total.astype(np.int64)
+
+    def score_placements(self, placements: Placements, pods: Mapping[PodTemplate, Ints]) -> Ints:
+        """Return the scores of sets of nodes, each counted as one large node, with some pods of each template."""
+        strategy, count = self._strategy, len(placements)
+        total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        for index, spec in enumerate(self._resources):
+            asked = np.zeros(count, dtype=np.int64)
+            for template, placed in pods.items():
+                asked += self._asked(template).get(spec.name, 0) * placed
+            capacity, used = self._columns.amounts(index)
+            offered, taken = placements.sums(capacity), placements.sums(np.where(capacity == 0, 0, used))
+            counted = (offered != 0) & ((asked != 0) | (not is_scalar(spec.name)))
+            rated = strategy.rate_ints(taken + asked, np.where(counted, offered, 1))
+            total += rated * counted * spec.weight
+            weights += counted * spec.weight
+        np.maximum(weights, 1, out=weights)
+        return truncated_all(total, weights)
 
     def names_of(self, plan: Plan) -> list[str]:
         """Return the resources of a plan."""

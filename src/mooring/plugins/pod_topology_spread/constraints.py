@@ -41,16 +41,19 @@ class Constraint(msgspec.Struct, frozen=True):
 
 
 def compile_constraints(
-    constraints: Iterable[TopologySpreadConstraint], labels: Mapping[str, str], action: str
+    constraints: Iterable[TopologySpreadConstraint], labels: Mapping[str, str], action: str, *, match_keys: bool = True
 ) -> tuple[Constraint, ...]:
-    """Compile the constraints of one kind (HARD or SOFT). Raises SelectorError if a selector is invalid."""
-    return tuple(_compile(each, labels) for each in constraints if each.when_unsatisfiable == action)
+    """Compile the constraints of one kind (HARD or SOFT). Raises SelectorError if a selector is invalid.
+
+    Without ``match_keys``, the field matchLabelKeys is ignored.
+    """
+    return tuple(_compile(each, labels, match_keys) for each in constraints if each.when_unsatisfiable == action)
 
 
-def _compile(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Constraint:
+def _compile(constraint: TopologySpreadConstraint, labels: Mapping[str, str], match_keys: bool) -> Constraint:
     checkpoint()
     selector = compile_selector(constraint.label_selector)
-    if constraint.match_label_keys:
+    if match_keys and constraint.match_label_keys:
         alike = {key: labels[key] for key in constraint.match_label_keys if key in labels}
         if alike:
             selector = selector.with_requirements(*selector_from_labels(alike).requirements)

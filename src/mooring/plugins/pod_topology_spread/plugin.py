@@ -63,9 +63,12 @@ class PodTopologySpread(Plugin[SpreadArgs]):
         """Compile the default constraints."""
         self._system = self.args.defaulting_type == "System"
         defaults = SYSTEM_DEFAULTS if self._system else self.args.default_constraints
+        release = self.handle.release
+        self._match_keys = release.enabled("MatchLabelKeysInPodTopologySpread")
         self._defaults = {action: compile_constraints(defaults, {}, action) for action in (HARD, SOFT)}
         self._selectors = DefaultSelectors(self.handle)
-        self._regions = Regions(self.handle.table)
+        comparisons = release.enabled("TaintTolerationComparisonOperators")
+        self._regions = Regions(self.handle.table, comparisons=comparisons)
 
     # Filter
 
@@ -144,7 +147,7 @@ class PodTopologySpread(Plugin[SpreadArgs]):
         ).plan
 
     def _compile(self, template: PodTemplate, action: str, own: tuple[TopologySpreadConstraint, ...]) -> Plan | None:
-        return self._make(template, compile_constraints(own, template.labels, action))
+        return self._make(template, compile_constraints(own, template.labels, action, match_keys=self._match_keys))
 
     def _make(self, template: PodTemplate, constraints: tuple[Constraint, ...]) -> Plan | None:
         if not constraints:

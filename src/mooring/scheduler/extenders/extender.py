@@ -192,10 +192,14 @@ async def run_steps(steps: Steps[T], requests: tuple[Request, ...] | None, send:
             requests = next(steps)
         while True:
             replies: tuple[Reply, ...] = ()
-            if requests and send is not None:
-                replies = tuple(await asyncio.gather(*map(send, requests)))
-            else:
-                await asyncio.sleep(0)
+            try:
+                if requests and send is not None:
+                    replies = tuple(await asyncio.gather(*map(send, requests)))
+                else:
+                    await asyncio.sleep(0)
+            except Exception as error:
+                requests = steps.throw(error)  # the computation undoes what it has done so far
+                continue
             requests = steps.send(replies)
     except StopIteration as done:
         outcome: T = done.value

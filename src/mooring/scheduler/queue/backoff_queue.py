@@ -3,6 +3,7 @@
 The backoff grows with the number of failures. It ends on a whole second, so that pods that become ready at about the
 same time are ordered by priority. Rejected pods and pods whose attempt failed with an error are kept apart: if no other
 pod is ready, rejected pods may be retried early. The others may not, because their backoff protects what failed.
+Neither may groups of pods, as in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from mooring.api.scheduling import native_group_key
 from mooring.scheduler.queue.lazy_heap import LazyHeap
 from mooring.scheduler.queue.queued_pod import QueuedPod, SortKey
 
@@ -28,29 +30,34 @@ class BackoffQueue:
         by_second: SortKey = lambda queued: (self.expiration(queued), sort_key(queued))  # noqa: E731 - next to its use
         self._rejected = LazyHeap(by_second if aligned else self.expiration)
         self._failed = LazyHeap(self.expiration)
+        #: Group -> its pods that wait for the backoff of the group, by key; and the groups of these pods.
+        self._groups: dict[str, dict[str, QueuedPod]] = {}
+        self._group_of: dict[str, str] = {}
 
-    @property
-    def maximum(self) -> float:
-        """The longest backoff of a pod, in seconds."""
-        return self._maximum / _NANO
+    def duration(self, failures: int, size: int = 1) -> float:
+        """Return the backoff after a number of failures: doubled each time, up to the maximum.
 
-    def duration(self, failures: int) -> float:
-        """Return the backoff after a number of failures: doubled each time, up to the maximum."""
+        The maximum of a group grows with the root of its size.
+        """
         if failures == 0:
             return 0.0
-        shift = failures - 1
-        if self._initial > self._maximum >> shift:
-            return self._maximum / _NANO
+        shift, maximum = failures - 1, int(self._maximum * math.sqrt(size))
+        if self._initial > maximum >> shift:
+            return maximum / _NANO
         return (self._initial << shift) / _NANO
 
     def expiration(self, queued: QueuedPod) -> float:
         """Return when the pod's backoff ends; minus infinity if it has none."""
         if queued.backoff_expiration is not None:
             return queued.backoff_expiration
+        return self.set_expiration(queued)
+
+    def set_expiration(self, queued: QueuedPod, size: int = 1) -> float:
+        """Compute when the backoff of a pod, or of its group with this number of pods, ends."""
         failures = queued.consecutive_errors or queued.unschedulable_count
         if failures == 0 or self._maximum == 0:
             return _NEVER
-        queued.backoff_expiration = self._align(queued.timestamp + self.duration(failures))
+        queued.backoff_expiration = self._align(queued.timestamp + self.duration(failures, size))
         return queued.backoff_expiration
 
     def is_backing_off(self, queued: QueuedPod, now: float) -> bool:
@@ -62,7 +69,22 @@ class BackoffQueue:
 
     def push(self, queued: QueuedPod) -> None:
         """Add a pod."""
-        (self._rejected if queued.rejectors else self._failed).push(queued)
+        group = native_group_key(queued.pod) if queued.waits_with_group else None
+        if group is not None:
+            self._group_of[queued.key] = group
+            self._groups.setdefault(group, {})[queued.key] = queued
+        (self._rejected if queued.rejectors and not queued.waits_with_group else self._failed).push(queued)
+
+    def of_group(self, group: str) -> QueuedPod | None:
+        """Return a pod that waits for the backoff of a group (``namespace/name``); None if there is none."""
+        return next(iter(self._groups.get(group, {}).values()), None)
+
+    def _leave(self, key: str) -> None:
+        group = self._group_of.pop(key, None)
+        if group is not None:
+            del self._groups[group][key]
+            if not self._groups[group]:
+                del self._groups[group]
 
     def reorder(self, queued: QueuedPod) -> None:
         """Move a pod whose order has changed."""
@@ -70,8 +92,10 @@ class BackoffQueue:
 
     def remove(self, key: str) -> QueuedPod | None:
         """Remove and return a pod; None if it is not in the queue."""
-        queued = self._rejected.remove(key)
-        return queued if queued is not None else self._failed.remove(key)
+        queued = self._rejected.remove(key) or self._failed.remove(key)
+        if queued is not None:
+            self._leave(key)
+        return queued
 
     def pop_early(self) -> QueuedPod | None:
         """Pop the first rejected pod before its backoff ends."""
@@ -83,6 +107,7 @@ class BackoffQueue:
         for heap in (self._rejected, self._failed):
             while (head := heap.peek()) is not None and not self.is_backing_off(head, now):
                 heap.pop()
+                self._leave(head.key)
                 done.append(head)
         return done
 

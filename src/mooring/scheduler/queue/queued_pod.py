@@ -33,6 +33,24 @@ class Place(Enum):
 _MOVES = 8
 
 
+class GroupAttempt(msgspec.Struct, frozen=True):
+    """An attempt of a PodGroup of `scheduling.k8s.io`: all its pods return to the queue with the same backoff.
+
+    As in kube-scheduler, a group that failed waits for its backoff, and not for events.
+    """
+
+    #: The number of pods in the attempt. The longest backoff grows with its root.
+    size: int
+    #: When the group was added to the queue, or failed last.
+    timestamp: float
+    #: How many earlier attempts were rejected, and how many in a row ended with an error.
+    rejections: int
+    errors: int
+    #: The result of this attempt: neither means that the group is scheduled, without some of its pods.
+    rejected: bool = False
+    failed: bool = False
+
+
 class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     """A pod in the queue. Only the queue modifies it.
 
@@ -68,6 +86,8 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     flush_timestamp: float = float("-inf")
     #: When the pod's backoff ends; None until it is computed from the failures, or set.
     backoff_expiration: float | None = None
+    #: Whether the backoff is that of the pod's group. New pods of the group wait for it too.
+    waits_with_group: bool = False
     #: The last moves of a pod that was rejected or gated.
     moves: tuple[Move, ...] = ()
 
@@ -87,8 +107,29 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
         self.backoff_expiration = None
         self.unschedulable_plugins = unschedulable
         self.pending_plugins = pending
+        self.waits_with_group = False
         self.was_flushed = False
         self.flush_timestamp = float("-inf")
+
+    def returned_with_group(self, group: GroupAttempt) -> None:
+        """Take over the failures of the pod's group, after ``failed``.
+
+        What a scheduled group leaves over is retried at once, at the place of the group.
+        """
+        self.waits_with_group = group.rejected or group.failed
+        if not self.waits_with_group:
+            self.unschedulable_count = self.consecutive_errors = 0
+            self.timestamp = group.timestamp
+            return
+        self.unschedulable_count = group.rejections + group.rejected
+        self.consecutive_errors = group.errors + 1 if group.failed else 0
+
+    def join(self, other: QueuedPod) -> None:
+        """Share the backoff of another pod of the group, which has failed before this pod was added."""
+        self.waits_with_group = True
+        self.unschedulable_count = other.unschedulable_count
+        self.consecutive_errors = other.consecutive_errors
+        self.backoff_expiration = other.backoff_expiration
 
     def preemption_failed(self, now: float) -> None:
         """Record that the preemption of the last attempt failed: an error whose backoff grows with the attempts."""

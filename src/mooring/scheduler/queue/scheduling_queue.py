@@ -17,12 +17,21 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mooring.api.pod import Pod
+from mooring.api.scheduling import native_group_key
 from mooring.framework.events import ActionType
 from mooring.releases import NEWEST, Release
 from mooring.scheduler.queue.backoff_queue import BackoffQueue
 from mooring.scheduler.queue.in_flight_pods import InFlightPod, InFlightPods
 from mooring.scheduler.queue.lazy_heap import LazyHeap, key_from_less
-from mooring.scheduler.queue.queued_pod import Less, Place, QueueCounters, QueuedPod, SortKey, priority_key
+from mooring.scheduler.queue.queued_pod import (
+    GroupAttempt,
+    Less,
+    Place,
+    QueueCounters,
+    QueuedPod,
+    SortKey,
+    priority_key,
+)
 from mooring.scheduler.queue.queueing_hints import (
     ASSIGNED_POD,
     ErrorReport,
@@ -121,10 +130,16 @@ class SchedulingQueue:
     # Events of pods without a node
 
     def add(self, pod: Pod) -> None:
-        """Add a pod without a node."""
+        """Add a pod without a node. It waits for the backoff of its group, if the group has failed."""
         queued = QueuedPod.new(pod, self._clock())
         present = self._get(queued.key)
-        self._to_active(queued, self._release.new_pod_event)
+        group = native_group_key(pod)
+        other = self._backoff.of_group(group) if group is not None and present is None else None
+        if other is None:
+            self._to_active(queued, self._release.new_pod_event)
+        else:
+            queued.join(other)
+            self._requeue(queued, Strategy.AFTER_BACKOFF, self._release.new_pod_event)
         if present is not None:  # A pod with the same name: only one of the two stays.
             self.counters.release(queued if self._get(queued.key) is present else present)
 
@@ -249,10 +264,6 @@ class SchedulingQueue:
         self._to_pool(queued, _FAILED)
         self._in_flight.done(queued.uid)
 
-    def group_backoff(self, failures: int, size: int) -> float:
-        """Return the backoff of a group after a number of failures: the maximum grows with the root of its size."""
-        return min(self._backoff.duration(1) * 2.0 ** min(failures - 1, 64), self._backoff.maximum * math.sqrt(size))
-
     def _next(self) -> QueuedPod | None:
         queued = self._active.pop()
         if queued is None and self._pop_from_backoff:
@@ -273,12 +284,13 @@ class SchedulingQueue:
         pending_plugins: Iterable[str] = (),
         pod: Pod | None = None,
         backoff: float | None = None,
+        group: GroupAttempt | None = None,
     ) -> Place | None:
         """Return a popped pod to the queue: plugins rejected it, or without plugins, the attempt failed with an error.
 
         ``pod`` is its newest version, if it changed while in flight. ``backoff`` is the backoff in seconds, unless it
-        follows from the number of failures. Return where the pod is now; None if it was deleted, has a node, or is
-        already in the queue.
+        follows from the number of failures. ``group`` is the attempt of its group, if it was tried with that. Return
+        where the pod is now; None if it was deleted, has a node, or is already in the queue.
         """
         uid = queued.uid
         flight = self._in_flight.get(uid)
@@ -290,7 +302,10 @@ class SchedulingQueue:
             queued.pod = latest
             now = self._clock()
             queued.failed(now, frozenset(unschedulable_plugins), frozenset(pending_plugins))
-            if backoff is not None:
+            if group is not None:
+                queued.returned_with_group(group)
+                self._backoff.set_expiration(queued, group.size)
+            elif backoff is not None:
                 queued.backoff_expiration = now + backoff
             self.counters.reject(queued)
             return self._requeue(queued, self._replay(queued, flight), _FAILED)

@@ -77,6 +77,8 @@ class UnschedulablePods:
 
     def concerned(self, interest: Interest) -> list[QueuedPod]:
         """Return the pods that an event may requeue. O(their number)."""
+        if not self._pods:
+            return []
         if interest.wildcard:
             return [queued for queued, _ in self._pods.values()]
         buckets: list[_Bucket] = []

@@ -1,0 +1,1 @@
+"""The admission webhook of the controller: its server, certificates, configurations and policies."""

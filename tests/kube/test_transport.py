@@ -1,0 +1,26 @@
+"""The connections of the HTTP transport."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mooring.kube import Access, Client
+from tests.kube.server import CERTS, PODS, Api
+
+
+async def test_all_connections_are_closed_with_the_client(tls_api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    connect, sockets = loop.create_connection, []
+
+    async def recorded(*arguments: Any, **options: Any) -> Any:
+        made = await connect(*arguments, **options)
+        sockets.append(made[0].get_extra_info("socket"))
+        return made
+
+    monkeypatch.setattr(loop, "create_connection", recorded)
+    async with Client(Access(server=tls_api.url, ca=(CERTS / "ca.pem").read_bytes())) as kube:
+        async with kube._http.stream(f"{PODS}?watch=1&timeoutSeconds=60", idle=10):
+            pass  # the connection is closed, because the response is not read to its end
+        await kube._http.close()
+        assert [each.fileno() for each in sockets] == [-1]
