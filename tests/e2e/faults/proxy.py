@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import ssl
+import sys
 import threading
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.controlplane.credentials import write_kubeconfig
-from tests.e2e.faults.plans import NOTHING, Fault, Plan
+from tests.e2e.faults.plans import NOTHING, Fault, Plan, call_of
 
 _REASONS: Final = {"409": "Conflict", "429": "TooManyRequests", "500": "InternalError", "503": "ServiceUnavailable"}
 #: What is sent with code 200 instead of an answer: the media type, and the body.
@@ -47,6 +48,8 @@ class FaultProxy:
         self.watch_delay = watch_delay
         #: When which request came: time.monotonic(), method, target.
         self.requests: list[tuple[float, str, str]] = []
+        self._binds_left = sys.maxsize
+        self._binds_released: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
         self._port = 0
@@ -70,8 +73,23 @@ class FaultProxy:
         server = f"https://127.0.0.1:{self._port}"
         return write_kubeconfig(path, server=server, ca=self._plane.ca, user=self._plane.users[user])
 
+    def hold_binds(self, after: int) -> None:
+        """Pass on that many binds; hold further ones until `release_binds`. Call it before a client connects."""
+        self._binds_left = after
+
+    def release_binds(self) -> None:
+        """Pass on the binds that are held, and all further ones."""
+        self._loop.call_soon_threadsafe(self._binds_released.set)
+
+    async def bind_may_pass(self) -> None:
+        """Wait while binds are held."""
+        if self._binds_left <= 0:
+            await self._binds_released.wait()
+        self._binds_left -= 1
+
     async def _serve(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        self._binds_released = asyncio.Event()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self._plane.ca, self._plane.ca.with_suffix(".key"))
         server = await asyncio.start_server(self._client, "127.0.0.1", 0, ssl=context)
@@ -121,6 +139,8 @@ class _Session:
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
         body = await self._reader.readexactly(_length(head) or 0)
         self._proxy.requests.append((time.monotonic(), method, target))
+        if call_of(method, target) == "bind":
+            await self._proxy.bind_may_pass()
         fault = self._proxy.plan.draw(method, target)
         if fault is not None and await self._instead(fault, target):
             return
