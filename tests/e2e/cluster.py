@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
+import yaml
+
 from tests.e2e.controlplane import ControlPlane, Object, Process
-from tests.e2e.controlplane.api import Api
+from tests.e2e.controlplane.api import Api, ApiFailure
 from tests.e2e.sweeping import sweep
 
 _NUMBERS: Final = itertools.count(1)
@@ -27,6 +30,23 @@ class Cluster:
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as the administrator, in the test's namespace."""
         return self.plane.kubectl(*arguments, namespace=self.namespace, stdin=stdin)
+
+    def define(self, text: str) -> None:
+        """Apply definitions of custom resources, and wait until the API server serves the resources."""
+        self.kubectl("apply", "-f", "-", stdin=text)
+        for document in yaml.safe_load_all(text):
+            spec = document["spec"]
+            path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+            self.api.wait_for(f"answer from {path}", partial(self._served, path))
+
+    def _served(self, path: str) -> bool:
+        try:
+            self.api.items(path)
+        except ApiFailure as failure:
+            if failure.status != 404:
+                raise
+            return False
+        return True
 
     def add_namespace(self, name: str, labels: dict[str, str] | None = None) -> None:
         """Make a namespace; it goes with the test. One of that name that is on its way out is waited for."""

@@ -50,8 +50,7 @@ def printed(*arguments: str) -> str:
 def define(cluster: Cluster) -> None:
     """The custom resources."""
     for plugin in ("Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch"):
-        cluster.kubectl("apply", "-f", "-", stdin=printed("plugin", "manifests", plugin, "--crd"))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        cluster.define(printed("plugin", "manifests", plugin, "--crd"))
 
 
 def start(cluster: Cluster, folder: Path, post_filter: str = "") -> None:

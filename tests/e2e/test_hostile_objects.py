@@ -283,9 +283,8 @@ def processes(cluster: Cluster, tmp_path: Path) -> tuple[Process, Process]:
     definition = yaml.safe_load(printed)
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["extra"] = {"x-kubernetes-preserve-unknown-fields": True}
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(definition))
+    cluster.define(yaml.safe_dump(definition))
     mooring(cluster, "batch", "install")
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     flags = ("--config", str(config), "--scheduler-conf", str(conf), "--plugin", f"Reports={plugin}")
     run = mooring_command(cluster.plane, *flags, "--leader-elect=false", "--schedule-period=200ms", user="admin")
     scheduler = cluster.plane.run("mooring", run, wait=False)

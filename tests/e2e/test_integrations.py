@@ -80,9 +80,7 @@ class Operators:
     def _define(self, version: str, kind: str) -> None:
         if kind in self._defined:
             return
-        found = definition(version, kind)
-        self._cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(found))
-        self._cluster.kubectl("wait", "--for=condition=Established", f"crd/{found['metadata']['name']}")
+        self._cluster.define(yaml.safe_dump(definition(version, kind)))
         self._defined.add(kind)
 
 
@@ -90,7 +88,7 @@ def test_gangs_of_operators_start_as_a_whole(full_cluster: Cluster) -> None:
     cluster = full_cluster
     cluster.add_node("small", cpu="1500m", labels=_SPOT)
     mooring(cluster, "batch", "install")
-    cluster.kubectl("apply", "-f", "-", stdin=printed("plugin", "manifests", "Coscheduling", "--crd"))
+    cluster.define(printed("plugin", "manifests", "Coscheduling", "--crd"))
     start_controller(cluster, user="admin")
     port = free_port()
     flags = ("--config", str(FOLDER / "scheduler.yaml"), "--scheduler-name", "volcano", "--leader-elect=false")
