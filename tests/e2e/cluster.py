@@ -43,7 +43,7 @@ class Cluster:
         try:
             self.api.items(path)
         except ApiFailure as failure:
-            if failure.status != 404:
+            if failure.status not in {404, 429}:  # 429: the server fills its watch cache
                 raise
             return False
         return True
