@@ -249,3 +249,34 @@ def test_kinds_of_resource_names():
 def test_amounts_of_a_node():
     wanted = {"cpu": 3500, "memory": 1024, "pods": 110, "nvidia.com/gpu": 8}
     assert amounts({"cpu": "3.5", "memory": "1Ki", "pods": 110, "nvidia.com/gpu": "8"}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "wanted"),
+    [
+        ({}, {}, {"cpu": 3100, "memory": 120}),
+        ({"resources": {"requests": {"cpu": "4"}}}, {}, {"cpu": 4000, "memory": 120}),
+        ({"overhead": {"cpu": "1"}}, {}, {"cpu": 4100, "memory": 120}),
+        # The allocated resources of a container are without its devices, its actual ones are with them.
+        ({}, {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"}}]}, {"cpu": 4000, "memory": 120}),
+        (
+            {},
+            {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "5"}}}]},
+            {"cpu": 5000, "memory": 120},
+        ),
+    ],
+)
+def test_devices_take_resources_of_the_node(spec, status, wanted):
+    claims = [
+        {"resourceClaimName": "a", "mapping": [{"name": "cpu", "quantity": "3"}, {"name": "memory"}]},
+        {
+            "resourceClaimName": "b",
+            "containers": ["c", "d"],
+            "overhead": [{"name": "memory", "perPod": "100", "perContainer": "10"}],
+        },
+    ]
+    status = {**status, "nodeAllocatableResourceClaimStatuses": claims}
+    made = {"metadata": {}, "spec": {"containers": [container(cpu="100m")], **spec}, "status": status}
+    subject = msgspec.convert(made, Pod)
+    assert pod_requests(subject, use_status=True, sums=True, claims=True) == wanted
+    assert pod_requests(subject).get("memory") is None

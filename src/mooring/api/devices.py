@@ -331,6 +331,28 @@ class DeviceTaint(Model, kw_only=True):
     time_added: str | None = None
 
 
+class NodeAllocatableMapping(Model, kw_only=True):
+    """How a device, or the consumed part of a capacity, counts as an amount of a node's resource."""
+
+    capacity_key: str | None = None
+    capacity_multiplier: QuantityLike | None = None
+    device_multiplier: QuantityLike | None = None
+
+
+class NodeAllocatableOverhead(Model, kw_only=True):
+    """What each pod, and each container, that uses a device needs besides it."""
+
+    per_pod: QuantityLike | None = None
+    per_container: QuantityLike | None = None
+
+
+class NodeAllocatableResource(Model, kw_only=True):
+    """What the allocation of a device takes from a resource of the node."""
+
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
+
+
 class Device(Model, kw_only=True):
     """A device of a slice."""
 
@@ -346,6 +368,7 @@ class Device(Model, kw_only=True):
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
+    node_allocatable_resources: dict[str, NodeAllocatableResource] = field(default_factory=dict)
 
 
 class ResourcePool(Model, kw_only=True):

@@ -167,6 +167,30 @@ class ExtendedResourceClaimStatus(Model, kw_only=True):
     resource_claim_name: str = ""
 
 
+class NodeAllocatableMappedResources(Model, kw_only=True):
+    """An amount of a node's resource that the devices of a claim are."""
+
+    name: str = ""
+    quantity: QuantityLike | None = None
+
+
+class NodeAllocatableOverheadResources(Model, kw_only=True):
+    """An amount of a node's resource that is needed to use the devices of a claim."""
+
+    name: str = ""
+    per_pod: QuantityLike | None = None
+    per_container: QuantityLike | None = None
+
+
+class NodeAllocatableResourceClaimStatus(Model, kw_only=True):
+    """The resources of the node that a pod uses through a claim, and the containers that refer to the claim."""
+
+    resource_claim_name: str = ""
+    containers: tuple[str, ...] = ()
+    mapping: tuple[NodeAllocatableMappedResources, ...] = ()
+    overhead: tuple[NodeAllocatableOverheadResources, ...] = ()
+
+
 class PodStatus(Model, kw_only=True):
     """The status of a pod."""
 
@@ -187,6 +211,7 @@ class PodStatus(Model, kw_only=True):
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
     allocated_resources: dict[str, QuantityLike] = field(default_factory=dict)
     resources: ResourceRequirements | None = None
+    node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
 
 
 class PodTemplateSpec(Model, kw_only=True):

@@ -94,6 +94,12 @@ class Quantity(NamedTuple):
         """Return the exact difference."""
         return self.plus(Quantity(-other.unscaled, other.scale, other.big))
 
+    def times(self, other: "Quantity") -> "Quantity":
+        """Return the exact product."""
+        product = self.unscaled * other.unscaled
+        fits = _MIN_INT64 <= product <= _MAX_INT64
+        return Quantity(product, self.scale + other.scale, self.big or other.big or not fits)
+
     def exceeds(self, other: "Quantity") -> bool:
         """Return whether this amount is greater."""
         if self.scale == other.scale:
@@ -317,19 +323,23 @@ def is_binary_quantity(text: QuantityLike) -> bool:
 
 def canonical_quantity(text: QuantityLike) -> str:
     """Return a quantity as Kubernetes writes it, in its own family of suffixes: `2048Mi` becomes `2Gi`."""
-    amount = parse_quantity(text)
+    return format_like(parse_quantity(text), text)
+
+
+def format_like(amount: Quantity, other: QuantityLike) -> str:
+    """Return an amount as Kubernetes writes it, in the family of suffixes of another quantity."""
     if amount.unscaled == 0:
         return "0"
-    if is_binary_quantity(text):
-        if amount.exceeds(_KIBI) or _MINUS_KIBI.exceeds(amount) or amount.scaled(0) in (1024, -1024):
-            return format_quantity(amount.scaled(0), binary=True)
+    if is_binary_quantity(other):
+        whole = amount.scaled(0)
+        if abs(whole) >= _KIBI and not (Quantity(whole).exceeds(amount) or amount.exceeds(Quantity(whole))):
+            return format_quantity(whole, binary=True)
         return _decimal_text(amount, exponents=False)
-    exponents = isinstance(text, str) and _EXPONENT.search(text) is not None
+    exponents = isinstance(other, str) and _EXPONENT.search(other) is not None
     return _decimal_text(amount, exponents=exponents)
 
 
-_KIBI: Final = Quantity(1024)
-_MINUS_KIBI: Final = Quantity(-1024)
+_KIBI: Final = 1024
 _SUFFIX_OF: Final = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
 
 

@@ -122,41 +122,50 @@ def check_amounts(field: str, amounts: Mapping[str, QuantityLike] | None) -> Non
             raise QuantityError(f"{field}: {shortened(name, _MAX_NAME)}: {error}") from None
 
 
-def pod_requests(pod: Pod, *, use_status: bool = False, pod_level: bool = True, sums: bool = False) -> dict[str, int]:
+def pod_requests(
+    pod: Pod, *, use_status: bool = False, pod_level: bool = True, sums: bool = False, claims: bool = False
+) -> dict[str, int]:
     """Return the requests of a pod: CPU in millicores, others in whole units, rounded up.
 
-    `use_status` includes allocated resources, for pods on a node; `pod_level` includes pod-level requests. A request of
-    0 is in the result; an absent one is not. A pod that is being resized counts with the maximum of requested,
-    allocated and actual resources: of each container by default, of their sums with `sums`, as since Kubernetes 1.37.
+    `use_status` includes allocated resources, for pods on a node; `pod_level` includes pod-level requests; `claims`,
+    what the devices of its claims take from the node. A request of 0 is in the result; an absent one is not. A pod that
+    is being resized counts with the maximum of requested, allocated and actual resources: of each container by default,
+    of their sums with `sums`, as since Kubernetes 1.37.
     """
-    if _is_simple(pod, use_status=use_status, sums=sums):
+    if _is_simple(pod, use_status=use_status, sums=sums, claims=claims):
         return amounts(pod.spec.containers[0].resources.requests)
-    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=sums, defaults={}))
+    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=sums, claims=claims, defaults={}))
 
 
 def pod_requests_nonzero(
-    pod: Pod, *, use_status: bool = False, pod_level: bool = True, sums: bool = False
+    pod: Pod, *, use_status: bool = False, pod_level: bool = True, sums: bool = False, claims: bool = False
 ) -> dict[str, int]:
     """Return the requests with 100m CPU and 200Mi memory for each container without requests.
 
     A pod with pod-level requests gets the default only for resources that neither it nor a container requests.
     """
-    if _is_simple(pod, use_status=use_status, sums=sums):
+    if _is_simple(pod, use_status=use_status, sums=sums, claims=claims):
         asked = amounts(pod.spec.containers[0].resources.requests)
         return {**_NONZERO_AMOUNTS, **asked}
     defaults = _NONZERO
     if pod_level and has_pod_level_requests(pod):
-        known = _total(pod, use_status=use_status, pod_level=True, sums=sums, defaults={})
+        known = _total(pod, use_status=use_status, pod_level=True, sums=sums, claims=claims, defaults={})
         defaults = {name: default for name, default in _NONZERO.items() if name not in known}
-    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=sums, defaults=defaults))
+    total = _total(pod, use_status=use_status, pod_level=pod_level, sums=sums, claims=claims, defaults=defaults)
+    return _rounded(total)
 
 
-def placed_pod_requests(pod: Pod, *, sums: bool) -> tuple[dict[str, int], dict[str, int]]:
+def placed_pod_requests(
+    pod: Pod, *, sums: bool, pod_level: bool = True, claims: bool = False
+) -> tuple[dict[str, int], dict[str, int]]:
     """Return what ``pod_requests`` and ``pod_requests_nonzero`` return for a pod on a node (``use_status``)."""
-    if _is_simple(pod, use_status=True, sums=sums):
+    if _is_simple(pod, use_status=True, sums=sums, claims=claims):
         asked = amounts(pod.spec.containers[0].resources.requests)
         return asked, {**_NONZERO_AMOUNTS, **asked}
-    return pod_requests(pod, use_status=True, sums=sums), pod_requests_nonzero(pod, use_status=True, sums=sums)
+    return (
+        pod_requests(pod, use_status=True, pod_level=pod_level, sums=sums, claims=claims),
+        pod_requests_nonzero(pod, use_status=True, pod_level=pod_level, sums=sums, claims=claims),
+    )
 
 
 def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> dict[str, int]:
@@ -164,7 +173,30 @@ def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool
 
     Each container without requests has the defaults, even if the pod has pod-level requests.
     """
-    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=False, defaults=_NONZERO))
+    total = _total(pod, use_status=use_status, pod_level=pod_level, sums=False, claims=False, defaults=_NONZERO)
+    return _rounded(total)
+
+
+def claim_amounts(pod: Pod) -> dict[str, Quantity]:
+    """Return what the devices of a pod's claims take from the resources of its node, by its status."""
+    total: _Amounts = {}
+    for claim in pod.status.node_allocatable_resource_claim_statuses:
+        for mapped in claim.mapping:
+            if mapped.quantity is not None:
+                _add(total, {mapped.name: parse_quantity(mapped.quantity)})
+        for overhead in claim.overhead:
+            needed = ZERO if overhead.per_pod is None else parse_quantity(overhead.per_pod)
+            if overhead.per_container is not None and claim.containers:
+                needed = needed.plus(parse_quantity(overhead.per_container).times(Quantity(len(claim.containers))))
+            _add(total, {overhead.name: needed})
+    return total
+
+
+def container_amounts(pod: Pod, *, limits: bool = False) -> dict[str, Quantity]:
+    """Return the requests of all containers together, or their limits, without those of the pod."""
+    if limits:
+        return _added_up(pod, lambda container: _parsed(container.resources.limits))
+    return _added_up(pod, lambda container: _parsed(container.resources.requests))
 
 
 def has_pod_level_requests(pod: Pod) -> bool:
@@ -190,7 +222,7 @@ def _resize_reason(pod: Pod) -> str | None:
     return None
 
 
-def _is_simple(pod: Pod, *, use_status: bool, sums: bool) -> bool:
+def _is_simple(pod: Pod, *, use_status: bool, sums: bool, claims: bool) -> bool:
     """Return whether the request of the pod is that of its only container, as for most pods."""
     spec, status = pod.spec, pod.status
     return (
@@ -200,6 +232,7 @@ def _is_simple(pod: Pod, *, use_status: bool, sums: bool) -> bool:
         and spec.resources is None
         and not (use_status and status.container_statuses)
         and not (use_status and sums and (status.allocated_resources or is_resize_infeasible(pod)))
+        and not (claims and status.node_allocatable_resource_claim_statuses)
     )
 
 
@@ -207,11 +240,13 @@ def _rounded(total: _Amounts) -> dict[str, int]:
     return {name: quantity.scaled(-3 if name == CPU else 0) for name, quantity in total.items()}
 
 
-def _total(pod: Pod, *, use_status: bool, pod_level: bool, sums: bool, defaults: _Amounts) -> _Amounts:
+def _total(pod: Pod, *, use_status: bool, pod_level: bool, sums: bool, claims: bool, defaults: _Amounts) -> _Amounts:
+    of_claims = claim_amounts(pod) if claims else {}
     if use_status and sums:
-        total = _resized_total(pod, defaults)
+        total = _resized_total(pod, defaults, of_claims)
     else:
         total = _containers_total(pod, use_status=use_status, defaults=defaults)
+        _add(total, of_claims)
     if pod_level and pod.spec.resources is not None:
         total.update(_pod_level_requests(pod, pod.spec.resources, use_status=use_status, sums=sums))
     _add(total, _parsed(pod.spec.overhead))
@@ -239,8 +274,11 @@ def _containers_total(pod: Pod, *, use_status: bool, defaults: _Amounts) -> _Amo
     return _added_up(pod, lambda container: _container(pod, container, statuses, defaults))
 
 
-def _resized_total(pod: Pod, defaults: _Amounts) -> _Amounts:
-    """Return the maximum of requested, allocated and actual resources, each added up over the containers."""
+def _resized_total(pod: Pod, defaults: _Amounts, of_claims: _Amounts) -> _Amounts:
+    """Return the maximum of requested, allocated and actual resources, each added up over the containers.
+
+    What claims take is part of the actual resources, and of the allocated ones of the whole pod.
+    """
     statuses, infeasible = _statuses(pod), is_resize_infeasible(pod)
 
     def added_up(choose: Callable[[ContainerStatus], Mapping[str, QuantityLike]] | None) -> _Amounts:
@@ -251,7 +289,10 @@ def _resized_total(pod: Pod, defaults: _Amounts) -> _Amounts:
                 found = {} if choose is not None and infeasible else container.resources.requests
             return _with_defaults(_parsed(found), defaults)
 
-        return _added_up(pod, requests)
+        total = _added_up(pod, requests)
+        if choose is not _actual:
+            _add(total, of_claims)
+        return total
 
     total: _Amounts = {} if infeasible else added_up(None)
     given = pod.status.resources

@@ -77,7 +77,12 @@ class PodTemplate:
         self.namespace = pod.namespace
         #: The pods' labels.
         self.labels = pod.labels
-        requests, nonzero = placed_pod_requests(pod, sums=release.resized_requests_by_sum)
+        requests, nonzero = placed_pod_requests(
+            pod,
+            sums=release.resized_requests_by_sum,
+            pod_level=release.enabled("PodLevelResources"),
+            claims=bool(pod.node_name) and release.enabled("DRANodeAllocatableResources"),
+        )
         self.requests: dict[str, int] = _negatable(requests)
         nonzero = _negatable(nonzero)
         self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
@@ -266,6 +271,7 @@ def _given(pod: Pod) -> list[object]:
         or status.init_container_statuses
         or status.resources is not None
         or status.allocated_resources
+        or (status.node_allocatable_resource_claim_statuses and pod.node_name)
     ):
         return []
     return [
@@ -274,6 +280,8 @@ def _given(pod: Pod) -> list[object]:
         status.resources,
         status.allocated_resources,
         resizes,
+        # While a pod waits, its devices are those of an attempt that failed.
+        status.node_allocatable_resource_claim_statuses if pod.node_name else (),
     ]
 
 

@@ -120,8 +120,8 @@ class ClaimWriter(Protocol):
     async def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim."""
 
-    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any]) -> None:
-        """Write to the status of a pod."""
+    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any], *, merge: bool = False) -> None:
+        """Write to the status of a pod, by strategic merge or, with ``merge``, by a JSON merge patch."""
 
     async def pause(self, seconds: float) -> None:
         """Sleep."""

@@ -9,10 +9,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.state import StateKey
+from mooring.api.pod import NodeAllocatableResourceClaimStatus
+from mooring.framework.state import CycleState, StateKey
 
 if TYPE_CHECKING:
     from mooring.columns.nodes import Nodes
+
+
+#: What the devices of each claim take from the resources of the node.
+ClaimStatuses = tuple[NodeAllocatableResourceClaimStatus, ...]
 
 
 class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,3 +105,11 @@ class DeviceRejections(Protocol):
 DEVICE_REJECTIONS: Final[StateKey[DeviceRejections]] = StateKey("DynamicResources/rejections")
 #: Written for pods that need devices, if a plugin scores allocations.
 ALLOCATION_SCORES: Final[StateKey[AllocationScores]] = StateKey("DynamicResources/scores")
+#: Written if devices can take resources of nodes: returns what those on a node take, for the status of the pod.
+CLAIM_STATUSES: Final[StateKey[Callable[[str], ClaimStatuses]]] = StateKey("DynamicResources/statuses")
+
+
+def claim_statuses(state: CycleState, node_name: str) -> ClaimStatuses:
+    """Return what the devices that a pod would get take from the resources of a node."""
+    found = state.get(CLAIM_STATUSES)
+    return () if found is None else found(node_name)

@@ -139,10 +139,12 @@ class ApiClaimWriter:
         except KubeError as error:
             raise _converted(error) from None
 
-    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any], *, merge: bool = False) -> None:
         """Patch the status of a pod."""
         body = msgspec.json.encode({"metadata": {"uid": pod.uid}, **patch})
-        await _checked(self._answered(self._client.patch_status(Pod, pod.name, body, namespace=pod.namespace)))
+        type = PatchType.MERGE if merge else PatchType.STRATEGIC
+        work = self._client.patch_status(Pod, pod.name, body, namespace=pod.namespace, type=type)
+        await _checked(self._answered(work))
 
     async def pause(self, seconds: float) -> None:
         """Sleep."""

@@ -20,14 +20,16 @@ SUPPORTED: Final = _names(
     """
     DRAConsumableCapacity DRADerivedAttributes DRADeviceBindingConditions DRADeviceCompatibilityGroups
     DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAFractionalCapacityRange DRAListTypeAttributes
-    DRAOptionalNodeOperations DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
-    DRASchedulerFilterTimeout DRAWorkloadResourceClaims GenericWorkload MatchLabelKeysInPodTopologySpread
-    NodeDeclaredFeatures StorageCapacityScoring TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling
+    DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevices DRAPrioritizedList
+    DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GenericWorkload
+    MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures StorageCapacityScoring TaintTolerationComparisonOperators
+    TopologyAwareWorkloadScheduling
     VolumeLimitScaling
     """
 )
 #: Supported gate -> the first emulated version in which Mooring supports it.
 _SUPPORTED_SINCE: Final = {
+    "DRANodeAllocatableResources": "1.37",
     "DRAWorkloadResourceClaims": "1.37",
     "GenericWorkload": "1.37",
     "TopologyAwareWorkloadScheduling": "1.37",
@@ -35,7 +37,7 @@ _SUPPORTED_SINCE: Final = {
 #: Other gates that change the decisions of kube-scheduler. Only their defaults are supported.
 _DECISIVE: Final = _names(
     """
-    CompositePodGroup CoordinatedLeaderElection DRANodeAllocatableResources GangScheduling
+    CompositePodGroup CoordinatedLeaderElection GangScheduling
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingSchedulerPreemption
     NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResources
     WorkloadAwarePreemption

@@ -15,6 +15,7 @@ from mooring.api.pod import Pod
 from mooring.columns.node_info import PodInfo
 from mooring.columns.nominator import Nominator
 from mooring.columns.table import NodeTable
+from mooring.framework.device_allocations import ClaimStatuses
 from mooring.framework.listers import ObjectStore
 from mooring.releases import NEWEST, Release
 
@@ -76,17 +77,21 @@ class Cache:
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Reserve room for a pod on a node."""
-        self.nominator.add(PodInfo(pod, self.table.template(pod)), node_name)
+        counted = placed(pod, node_name, claims) if (claims := _claim_statuses(pod)) else pod
+        self.nominator.add(PodInfo(pod, self.table.template(counted)), node_name)
 
-    def assume(self, pod: Pod, node_name: str) -> PodInfo:
-        """Count a pod on a node before its binding is observed. A batch session may already have placed it there."""
+    def assume(self, pod: Pod, node_name: str, claims: ClaimStatuses = ()) -> PodInfo:
+        """Count a pod on a node before its binding is observed. A batch session may already have placed it there.
+
+        ``claims`` is what the devices of its claims take from the resources of the node.
+        """
         uid = pod.uid
         known = self.table.pods.get(uid)
         if known is not None and known.pod.node_name:
             raise CacheError(f"pod {pod.namespace}/{pod.name} is on a node already")
         self.nominator.remove(uid)
         self.assumed.add(uid)
-        return self.table.add_pod(placed(pod, node_name))
+        return self.table.add_pod(placed(pod, node_name, claims))
 
     def forget(self, pod: Pod) -> None:
         """Undo an assumption."""
@@ -114,8 +119,15 @@ class Cache:
             self.table.changes.mark(info.node.row)
 
 
-def placed(pod: Pod, node_name: str) -> Pod:
-    """Return a copy of the pod as it will be once it is bound, with its compiled template."""
+def placed(pod: Pod, node_name: str, claims: ClaimStatuses = ()) -> Pod:
+    """Return a copy of the pod as it will be once it is bound, with its compiled template if that stays the same."""
     copy = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+    if claims or _claim_statuses(pod):
+        status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=claims)
+        return msgspec.structs.replace(copy, status=status)
     copy.__dict__.update(pod.__dict__)
     return copy
+
+
+def _claim_statuses(pod: Pod) -> ClaimStatuses:
+    return pod.status.node_allocatable_resource_claim_statuses

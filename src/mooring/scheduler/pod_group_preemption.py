@@ -16,6 +16,7 @@ from mooring.api.pod import Pod
 from mooring.api.policy import PodDisruptionBudget
 from mooring.api.scheduling import NativePodGroup
 from mooring.columns.node_info import NodeInfo, PodInfo
+from mooring.framework.device_allocations import claim_statuses
 from mooring.framework.preemption import Budgets
 from mooring.framework.preemption.evaluator import is_being_emptied
 from mooring.framework.preemption.victims import PodVictims, Victim
@@ -164,7 +165,7 @@ class _Search:
                 if not runner.filter_node(each.state, each.queued.pod, node).is_success:
                     fits = False
                     break
-                self._cache.assume(each.queued.pod, each.node_name)
+                self._cache.assume(each.queued.pod, each.node_name, claim_statuses(each.state, each.node_name))
                 binding.reserve(runner.profile, each.state, each.pod, each.node_name)
                 tried.append(each)
         finally:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.api.scheduling import NativePodGroup
+from mooring.framework.device_allocations import claim_statuses
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.loading.circuit_breaker import Guards
@@ -238,7 +239,7 @@ class ScheduleOne:
         node_name, state, profile = result.node_name, result.state, runner.profile
         observer = self.observer if observed else None
         record = observer.placed(queued, runner, result) if observer is not None else None
-        pod = self.cache.assume(queued.pod, node_name).pod
+        pod = self.cache.assume(queued.pod, node_name, claim_statuses(state, node_name)).pod
         if observer is not None:
             observer.start_lap()
         status = binding.reserve(profile, state, pod, node_name)

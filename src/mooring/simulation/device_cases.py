@@ -20,12 +20,14 @@ from mooring.api.devices import (
 from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
 from mooring.framework.custom_resources import event_name
+from mooring.framework.device_allocations import claim_statuses
 from mooring.framework.events import ActionType, ClusterEvent, Hint
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.scheduler import binding
 from mooring.scheduler.answers import PluginFailure, as_status
+from mooring.scheduler.cache import placed
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.simulation.cases import CaseError, object_of, pod_of
@@ -99,7 +101,7 @@ class RecordingClaimWriter:
         """Record the deletion."""
         self._record("delete", "resourceclaims", claim.name)
 
-    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any], *, merge: bool = False) -> None:
         """Record the patch."""
         self._record("patch", "pods", pod.name, subresource="status", patch=_plain(patch))
 
@@ -176,7 +178,7 @@ class DeviceCase:
         if runner.pre_filter(state, pod).status.is_success:
             with contextlib.suppress(PluginFailure):  # then nothing is in flight
                 runner.filter_node(state, pod, cache.table.nodes[row])
-        assumed = cache.assume(pod, node_name).pod
+        assumed = cache.assume(pod, node_name, claim_statuses(state, node_name)).pod
         binding.reserve(runner.profile, state, assumed, node_name)
 
     def pre_enqueue(self, pod: Pod) -> Status:
@@ -209,6 +211,7 @@ class DeviceCase:
         plugin = self._plugin
         if plugin is None or plugin.pre_bind_pre_flight(state, pod, node_name) is not None:
             return None
+        pod = placed(pod, node_name, claim_statuses(state, node_name))
         status = as_status(plugin.reserve(state, pod, node_name))
         shown: dict[str, Any] = {"node": node_name, "reserve": _status(status)}
         self._writer.take()

@@ -132,8 +132,8 @@ class SimulatedClaimWriter:
         assert self.engine is not None
         self.engine.remove(claim)
 
-    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any]) -> None:
-        """Do nothing: no decision depends on it."""
+    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any], *, merge: bool = False) -> None:
+        """Do nothing: an assumed pod already has what decisions depend on."""
 
     async def pause(self, seconds: float) -> None:
         """Do nothing: drivers are ready at once."""

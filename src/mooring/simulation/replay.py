@@ -441,7 +441,7 @@ class _Claims:
     async def delete(self, claim: ResourceClaim) -> None:
         return
 
-    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any], *, merge: bool = False) -> None:
         return
 
     async def pause(self, seconds: float) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from mooring.api.devices import CLAIM_FINALIZER, ResourceClaim
+from mooring.api.pod import NodeAllocatableResourceClaimStatus
 from mooring.framework.api_clients import ClaimConflictError, ClaimWriteError
 from mooring.framework.handle import Handle
 from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBindingError, PodBinding
@@ -78,8 +79,8 @@ class Server:
     async def delete(self, claim: ResourceClaim) -> None:
         self.calls.append("delete")
 
-    async def patch_pod_status(self, pod: Any, patch: dict[str, Any]) -> None:
-        self.calls.append("patch pod")
+    async def patch_pod_status(self, pod: Any, patch: dict[str, Any], *, merge: bool = False) -> None:
+        self.calls.append("clear pod status" if merge else "patch pod")
 
     async def pause(self, seconds: float) -> None:
         self.pauses += 1
@@ -271,3 +272,16 @@ def test_the_next_attempt_reserves_again_while_the_reservation_of_a_failed_bind_
     found = tracker.get("c", "default")
     assert found is not None
     assert not found.is_reserved_for(POD.uid)
+
+
+@pytest.mark.parametrize(("bound", "calls"), [(True, ["patch pod", "clear pod status"]), (False, [])])
+def test_amounts_of_devices_are_removed_from_the_status_if_they_were_written(*, bound: bool, calls: list[str]) -> None:
+    server = Server(claim(status=allocated("gpu-0")))
+    handle, binding = Handle(), PodBinding([], None)
+    binding.statuses = (NodeAllocatableResourceClaimStatus(resource_claim_name="c"),)
+    binder = ClaimBinder(handle, ClaimTracker(handle.objects.lister(ResourceClaim)))
+    if bound:
+        asyncio.run(binder.bind(server, POD, "n0", binding, 1.0))
+    binder.unreserve(server, POD, binding)
+    binder.unreserve(server, POD, binding)
+    assert server.calls == calls

@@ -21,13 +21,14 @@ def allocation_result(
 ) -> AllocationResult:
     """Return the allocation of a claim on a node."""
     devices = DeviceAllocationResult(
-        results=tuple(_device_result(each, pools, share_id) for each in solution.devices),
+        results=tuple(device_result(each, pools, share_id) for each in solution.devices),
         config=_configurations(claim, solution),
     )
     return AllocationResult(devices=devices, node_selector=_node_selector(solution, pools, node_name))
 
 
-def _device_result(chosen: Chosen, pools: Sequence[Pool], share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
+def device_result(chosen: Chosen, pools: Sequence[Pool], share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
+    """Return one device of an allocation."""
     index, place = chosen.position
     driver, pool, device = pools[index].ids[place]
     content, request, consumed = pools[index].contents[place], chosen.request, chosen.consumed

@@ -16,7 +16,12 @@ from mooring.api.devices import (
     ResourceClaimStatus,
 )
 from mooring.api.meta import format_time
-from mooring.api.pod import ContainerExtendedResourceRequest, ExtendedResourceClaimStatus, Pod
+from mooring.api.pod import (
+    ContainerExtendedResourceRequest,
+    ExtendedResourceClaimStatus,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+)
 from mooring.api.scheduling import NativePodGroup
 from mooring.framework import Handle
 from mooring.framework.api_clients import ClaimConflictError, ClaimWriteError, ClaimWriter
@@ -42,6 +47,9 @@ _MOST_USERS: Final = 256
 #: How often binding conditions are checked.
 _POLL_SECONDS: Final = 5.0
 
+#: The field of a pod's status with the amounts that devices take from the resources of its node.
+_STATUSES: Final = "nodeAllocatableResourceClaimStatuses"
+
 _replace = msgspec.structs.replace
 
 
@@ -57,7 +65,18 @@ class ClaimBindingError(Exception):
 class PodBinding:
     """The claims of a pod that is being bound to a node."""
 
-    __slots__ = ("allocations", "claims", "group", "mappings", "node_claim", "special", "special_uid", "users")
+    __slots__ = (
+        "allocations",
+        "claims",
+        "clears_statuses",
+        "group",
+        "mappings",
+        "node_claim",
+        "special",
+        "special_uid",
+        "statuses",
+        "users",
+    )
 
     def __init__(
         self,
@@ -80,6 +99,10 @@ class PodBinding:
         #: The claim for extended resources with its requests on the chosen node, and the mappings.
         self.node_claim: ResourceClaim | None = None
         self.mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+        #: What the devices take from the resources of the node, for the status of the pod.
+        self.statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
+        #: Whether the status of the pod may have such amounts, so that Unreserve has to remove them.
+        self.clears_statuses = False
 
 
 class ClaimBinder:
@@ -102,6 +125,8 @@ class ClaimBinder:
         for place, claim in enumerate(binding.claims):
             if not claim.is_reserved_for(pod.uid, binding.group):
                 binding.claims[place] = await self._bind_claim(writer, pod, binding, place)
+        if binding.statuses:
+            await self._report_statuses(writer, pod, binding)
         if self._has_binding_conditions and any(map(has_binding_conditions, binding.claims)):
             await self._wait_until_ready(writer, pod, node_name, binding, binding_timeout)
 
@@ -291,6 +316,17 @@ class ClaimBinder:
         except ClaimWriteError as error:
             raise ClaimBindingError(f"update {what}: {error}") from None
 
+    @staticmethod
+    async def _report_statuses(writer: ClaimWriter, pod: Pod, binding: PodBinding) -> None:
+        """Write what the devices take from the resources of the node to the status of the pod, for the kubelet."""
+        binding.clears_statuses = True
+        patch = {"status": {_STATUSES: msgspec.to_builtins(binding.statuses)}}
+        try:
+            await writer.patch_pod_status(pod, patch)
+        except ClaimWriteError as error:
+            text = f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses: {error}"
+            raise ClaimBindingError(text) from None
+
     async def _wait_until_ready(
         self, writer: ClaimWriter, pod: Pod, node_name: str, binding: PodBinding, timeout: float
     ) -> None:
@@ -358,6 +394,11 @@ class ClaimBinder:
                 self._tracker.restore(special.name, special.namespace)
             if special.name != SPECIAL_NAME and writer is not None:
                 writer.start(self.delete(writer, special), f"delete claim {special.key}")
+        if binding.clears_statuses and writer is not None:
+            binding.clears_statuses = False
+            # Only an empty list in a merge patch removes the entries of a list.
+            work = writer.patch_pod_status(pod, {"status": {_STATUSES: []}}, merge=True)
+            writer.start(work, f"clear NodeAllocatableResourceClaimStatuses of pod {pod.key}")
 
     def _start_unreserve(self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod) -> None:
         self._tracker.writes.unreserving[pod.uid] += 1

@@ -40,16 +40,18 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.api_clients import ClaimWriter
-from mooring.framework.device_allocations import ALLOCATION_SCORES, DEVICE_REJECTIONS
+from mooring.framework.device_allocations import ALLOCATION_SCORES, CLAIM_STATUSES, DEVICE_REJECTIONS, ClaimStatuses
 from mooring.framework.normalize import default_normalize
-from mooring.framework.status import SKIP, SKIP_TEMPLATE
+from mooring.framework.status import SKIP, SKIP_TEMPLATE, Code
 from mooring.plugins.dynamic_resources.allocation import allocation_result
+from mooring.plugins.dynamic_resources.allocator import Solution
 from mooring.plugins.dynamic_resources.allocator_features import allocator_features
 from mooring.plugins.dynamic_resources.binding_conditions import DeviceBindingError, is_ready, is_timed_out
 from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBindingError, PodBinding
 from mooring.plugins.dynamic_resources.claim_plan import allocated_score
 from mooring.plugins.dynamic_resources.claim_release import ClaimRelease
 from mooring.plugins.dynamic_resources.device_choice import DeviceChoice, NodeScores
+from mooring.plugins.dynamic_resources.device_index import NodePools
 from mooring.plugins.dynamic_resources.device_rejections import RejectedDevices
 from mooring.plugins.dynamic_resources.device_release import CANNOT_ALLOCATE, DEVICE_RELEASE
 from mooring.plugins.dynamic_resources.device_state import (
@@ -69,6 +71,8 @@ from mooring.plugins.dynamic_resources.extended_resources import (
     requests_and_mappings,
     special_claim,
 )
+from mooring.plugins.dynamic_resources.node_allocatable import GATE, DemandGroup, Rejections, resources_of
+from mooring.plugins.dynamic_resources.node_demands import NodeDemands
 from mooring.plugins.dynamic_resources.pod_claims import (
     ClaimsNotReadyError,
     claims_of,
@@ -98,10 +102,10 @@ _LEFT_OVER: Final = Status.unresolvable("cannot schedule extended resource claim
 _CANNOT_FIT: Final = Status.unresolvable("cannot fit resource")
 _NO_ALLOCATION: Final = Status.error("claim allocation not found for node")
 
-#: The codes of verdicts. Errors follow, one for each node.
+#: The codes of verdicts. Others follow; an error is that of one node.
 _STATUSES: Final = (_CANNOT_ALLOCATE, _INVALID_POOLS, _UNAVAILABLE, _LEFT_OVER, _CANNOT_FIT)
 _CODE_OF_KIND: Final = {FOUND: 0, NOTHING: CANNOT_ALLOCATE, INVALID_POOLS: 2}
-_UNAVAILABLE_CODE, _LEFT_OVER_CODE, _CANNOT_FIT_CODE, _FIRST_ERROR = 3, 4, 5, 6
+_UNAVAILABLE_CODE, _LEFT_OVER_CODE, _CANNOT_FIT_CODE, _FIRST_OTHER = 3, 4, 5, 6
 
 
 class DynamicResourcesArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -144,6 +148,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._filter_timeout = _seconds(self.args.filter_timeout) if has_timeout else 0.0
         self._binding_timeout = _seconds(self.args.binding_timeout)
         self._has_binding_conditions = allocator_features(self.handle.release).binding_conditions
+        #: What devices take from the resources of nodes; None if the gate is off.
+        self._node_allocatable: NodeDemands | None = None
+        if self.handle.release.enabled(GATE):
+            self._node_allocatable = NodeDemands(self._index, self.handle.release)
 
     # The queue
 
@@ -185,11 +193,55 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             if found.to_allocate:
                 found.plan_of = partial(self._plan_on, found, pod)
                 state.write(DEVICE_REJECTIONS, RejectedDevices(self._index, self._tracker.usage.view, found.plan_of))
+            if self._node_allocatable is not None:
+                self._prepare_demands(self._node_allocatable, state, found, pod)
             scorers = self.handle.allocation_scorers if found.to_allocate else ()
             if scorers:
                 found.choice = DeviceChoice(pod, scorers, self._tracker.usage.view)
                 state.write(ALLOCATION_SCORES, NodeScores(partial(self.allocation_scores, found, pod)))
         return status
+
+    def _prepare_demands(self, demands: NodeDemands, state: CycleState, found: PodDevices, pod: Pod) -> None:
+        """Find the allocated claims whose devices take resources of nodes, and those that other pods use."""
+        group = group_name(pod) if self._of_groups else None
+        demands.prepare(found, pod, group, self._tracker.is_in_flight)
+
+        def of_node(node_name: str) -> ClaimStatuses:
+            return self._claim_statuses(demands, found, pod, node_name)
+
+        state.write(CLAIM_STATUSES, of_node)
+
+    def _claim_statuses(self, demands: NodeDemands, found: PodDevices, pod: Pod, node_name: str) -> ClaimStatuses:
+        """Return what the devices on a node take from its resources."""
+        row = self.handle.table.row_of.get(node_name)
+        if row is None or not found.filtered:
+            return ()
+        nodes = Nodes(self.handle.table, np.array([row], dtype=np.intp))
+        codes, served = self._check_resources(found, nodes, _rows(nodes))
+        groups = self._demand_groups(demands, found, pod, nodes, codes, served, [])
+        return next((demand.statuses for demand, _ in groups), ())
+
+    def _demand_groups(
+        self,
+        demands: NodeDemands,
+        found: PodDevices,
+        pod: Pod,
+        nodes: Nodes,
+        codes: npt.NDArray[np.int32],
+        served: dict[tuple[str, ...], Mask],
+        errors: list[Status],
+    ) -> list[DemandGroup]:
+        """Return what the pod needs of the remaining nodes; a node whose devices cannot be evaluated is rejected."""
+        groups: list[DemandGroup] = []
+        self._index.refresh()
+        for names, mask in served.items():
+            if not names and not found.has_user_claims:
+                continue
+            plan = self._plan(found, pod, names) if found.to_allocate else None
+            chosen = partial(self._chosen, found, plan) if plan is not None else None
+            rejections = Rejections(codes, errors, _FIRST_OTHER)
+            groups += demands.groups(found, pod, nodes, mask & (codes == 0), names, chosen, rejections)
+        return groups
 
     def _joined(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         """Return a claim with the allocation in flight for another pod, if the pod can use it; pods of a group can."""
@@ -267,22 +319,53 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if found.left_over:
             return Verdicts(np.full(len(nodes), _LEFT_OVER_CODE, dtype=np.int8), lambda code: _STATUSES[code - 1])
         found.filtered = True
-        rows = _rows(nodes)
+        codes, served, others = self._search(state, found, pod, nodes)
+        if self._node_allocatable is not None:
+            groups = self._demand_groups(self._node_allocatable, found, pod, nodes, codes, served, others)
+            Rejections(codes, others, _FIRST_OTHER).compare(groups, nodes, nodes.requested)
+        return self._verdicts(found, nodes, codes, others)
+
+    def _search(
+        self, state: CycleState, found: PodDevices, pod: Pod, nodes: Nodes
+    ) -> tuple[npt.NDArray[np.int32], dict[tuple[str, ...], Mask], list[Status]]:
+        """Search devices for the claims without an allocation.
+
+        Return codes, the nodes on which classes provide the same resources, and the statuses of further codes.
+        """
+        rows, others = _rows(nodes), list[Status]()
         codes, served = self._check_resources(found, nodes, rows)
-        errors: list[Status] = []
+        if found.unshareable:
+            self._check_sharing(found, nodes, codes, Rejections(codes, others, _FIRST_OTHER))
+            served = {names: mask & (codes == 0) for names, mask in served.items()}
         if found.to_allocate:
-            self._allocate(found, pod, rows, codes, served, errors)
+            self._allocate(found, pod, rows, codes, served, others)
             if (release := state.get(DEVICE_RELEASE)) is not None:
                 release.retry(codes, rows)
+        return codes, served, others
+
+    def _verdicts(
+        self, found: PodDevices, nodes: Nodes, codes: npt.NDArray[np.int32], others: list[Status]
+    ) -> Verdicts | None:
+        """Check the allocated claims on the remaining nodes, and return the verdicts."""
         if len(found.to_allocate) < len(found.claims):
             self._check_allocated(found, nodes, codes)
         if not codes.any():
             return None
         return Verdicts(
             codes,
-            lambda code: errors[code - _FIRST_ERROR] if code >= _FIRST_ERROR else _STATUSES[code - 1],
-            may_fail=bool(errors),
+            lambda code: others[code - _FIRST_OTHER] if code >= _FIRST_OTHER else _STATUSES[code - 1],
+            may_fail=any(each.code is Code.ERROR for each in others),
         )
+
+    def _check_sharing(
+        self, found: PodDevices, nodes: Nodes, codes: npt.NDArray[np.int32], rejections: Rejections
+    ) -> None:
+        """Reject the nodes of claims that another pod uses and that cannot be shared."""
+        for place, status in found.unshareable.items():
+            unreachable = self._unreachable(found, place, nodes)
+            rejected = codes == 0 if unreachable is None else (codes == 0) & ~unreachable
+            if rejected.any():
+                rejections.add(rejected, status)
 
     def _check_resources(
         self, found: PodDevices, nodes: Nodes, rows: Rows
@@ -309,17 +392,25 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         for place, claim in enumerate(found.claims):
             if claim.status.allocation is None:
                 continue
-            matcher = found.matchers.get(place)
-            lacking = passing if self._must_be_dropped(claim) else None
-            if lacking is None and matcher is not None:
-                lacking = passing & ~nodes.matches_any(matcher.terms)
-            if self._needs_skipping(claim):
-                unable = nodes.table.features.lookup(lambda each: SKIPS_NODE_OPERATIONS not in each, absent=True)
-                unable = passing & unable.take(nodes.feature_codes)
-                lacking = unable if lacking is None else lacking | unable
-            if lacking is not None and lacking.any():
+            lacking = passing
+            if not self._must_be_dropped(claim):
+                unreachable = self._unreachable(found, place, nodes)
+                if unreachable is None:
+                    continue
+                lacking = passing & unreachable
+            if lacking.any():
                 found.unavailable.add(place)
                 codes[lacking] = _UNAVAILABLE_CODE
+
+    def _unreachable(self, found: PodDevices, place: int, nodes: Nodes) -> Mask | None:
+        """Return the nodes that cannot use the devices of an allocated claim; None if all can."""
+        matcher = found.matchers.get(place)
+        unreachable = None if matcher is None else ~nodes.matches_any(matcher.terms)
+        if self._needs_skipping(found.claims[place]):
+            column = nodes.table.features.lookup(lambda each: SKIPS_NODE_OPERATIONS not in each, absent=True)
+            unable = column.take(nodes.feature_codes)
+            unreachable = unable if unreachable is None else unreachable | unable
+        return unreachable
 
     def _needs_skipping(self, claim: ResourceClaim) -> bool:
         """Return whether the nodes of an allocated claim must be able to skip operations on devices."""
@@ -373,7 +464,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
                 if code:
                     codes[places[kinds == kind]] = code
             for place in places[kinds >= FAILED].tolist():
-                codes[place] = _FIRST_ERROR + len(errors)
+                codes[place] = _FIRST_OTHER + len(errors)
                 errors.append(self._error(plan, int(rows[place])))
             for signature in temporary:
                 plan.plan.forget(signature)
@@ -414,9 +505,37 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         )
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model, since victims free no devices; except for ClaimPreemption."""
-        verdicts, release = self.filter_nodes(state, pod, victims.nodes), state.get(DEVICE_RELEASE)
+        """Return a constant model, since victims free no devices; except for ClaimPreemption.
+
+        Victims can free resources of the node that devices would take.
+        """
+        release = state.get(DEVICE_RELEASE)
+        if release is None and self._node_allocatable is not None:
+            return self._what_if(self._node_allocatable, state, pod, victims)
+        verdicts = self.filter_nodes(state, pod, victims.nodes)
         return WhatIf.constant(verdicts, victims) if release is None else release.what_if(verdicts, victims)
+
+    def _what_if(self, demands: NodeDemands, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """Return a model of the resources that the devices take from their nodes: a victim frees its requests."""
+        found, nodes = state.get(DEVICES), victims.nodes
+        if found is None or not found.claims or found.left_over:
+            return WhatIf.constant(self.filter_nodes(state, pod, nodes), victims)
+        found.filtered = True
+        codes, served, others = self._search(state, found, pod, nodes)
+        groups = self._demand_groups(demands, found, pod, nodes, codes, served, others)
+        names = list(resources_of(groups))
+        slots = self.handle.table.slots
+        values = np.array([nodes.requested(name) for name in names], dtype=np.int64).reshape(len(names), len(nodes))
+        nothing = np.zeros(victims.index.shape, dtype=np.int64)
+        freed = [victims.amounts(slots[name]) if name in slots else nothing for name in names]
+        effects = np.array(freed, dtype=np.int64).reshape(len(names), *victims.index.shape)
+
+        def verdicts(taken: Ints) -> Verdicts | None:
+            now, statuses = codes.copy(), list(others)
+            Rejections(now, statuses, _FIRST_OTHER).compare(groups, nodes, lambda name: taken[names.index(name)])
+            return self._verdicts(found, nodes, now, statuses)
+
+        return WhatIf(values, effects, verdicts)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
         """Release the claims of a victim, for ClaimPreemption."""
@@ -499,18 +618,25 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         plan = self._plan_on(found, pod, row)
         if plan is None:
             return None
+        chosen = self._chosen(found, plan, node_name)
+        if chosen is None:
+            return None
+        pools, solution = chosen
+        results = (
+            allocation_result(claim, part, pools.pools, node_name, self._new_uid)
+            for claim, part in zip(plan.plan.claims, solution, strict=True)
+        )
+        return plan, dict(zip(found.to_allocate, results, strict=True))
+
+    def _chosen(self, found: PodDevices, plan: NodePlan, node_name: str) -> tuple[NodePools, Solution] | None:
+        """Return the devices that Filter found on a node for the claims of a plan, with the pools of the node."""
         pools = self._index.of_node(node_name)
         outcome = plan.plan.outcome(pools.signature)
         if outcome is None or outcome.solution is None:
             return None
-        chosen = outcome.solution
         if found.choice is not None:
-            chosen = found.choice.of(plan.plan, pools, outcome).solution
-        results = (
-            allocation_result(claim, solution, pools.pools, node_name, self._new_uid)
-            for claim, solution in zip(plan.plan.claims, chosen, strict=True)
-        )
-        return plan, dict(zip(found.to_allocate, results, strict=True))
+            return pools, found.choice.of(plan.plan, pools, outcome).solution
+        return pools, outcome.solution
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Put the allocation in flight: other pods cannot get the devices any more."""
@@ -521,6 +647,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return None
         group = group_name(pod) if self._of_groups else None
         binding = found.binding = PodBinding(list(found.claims), found.special, found.users, group)
+        if self._node_allocatable is not None:
+            binding.statuses = pod.status.node_allocatable_resource_claim_statuses
+            binding.clears_statuses = found.has_old_statuses and bool(binding.statuses)
         if not found.to_allocate:
             return None
         chosen = self.allocations(state, pod, node_name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from mooring.api.devices import ResourceClaim, ResourceClaimConsumerReference
-from mooring.api.pod import Pod, PodResourceClaim
-from mooring.api.scheduling import GROUP, NativePodGroup, PodGroupResourceClaim
+from mooring.api.pod import Pod, PodResourceClaim, PodResourceClaimStatus
+from mooring.api.scheduling import GROUP, NativePodGroup, PodGroupResourceClaim, PodGroupResourceClaimStatus
 from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
 
 _NO_FIELD: Final = "none of the supported fields are set"
@@ -35,15 +36,8 @@ def claims_of(pod: Pod, tracker: ClaimTracker, *, of_groups: bool = False) -> li
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """Return the name of the claim of an entry; None if no claim is needed."""
-    if entry.resource_claim_name is not None:
-        return entry.resource_claim_name
-    if entry.resource_claim_template_name is None:
-        raise ClaimsNotReadyError(f'pod "{pod.key}", spec.resourceClaim "{entry.name}": {_NO_FIELD}')
-    for status in pod.status.resource_claim_statuses:
-        if status.name == entry.name:
-            return status.resource_claim_name
-    raise ClaimsNotReadyError(f'pod "{pod.key}": ResourceClaim not created yet')
+    """Return the name of the claim of an entry; None if no claim is needed. Raises ClaimsNotReadyError."""
+    return _claim_name(entry, pod.status.resource_claim_statuses, f'pod "{pod.key}"', f'"{entry.name}"')
 
 
 def group_name(pod: Pod) -> str | None:
@@ -92,14 +86,24 @@ def _is_of_group(entry: PodResourceClaim, group: NativePodGroup) -> bool:
 
 def group_claim_name(group: NativePodGroup, entry: PodGroupResourceClaim) -> str | None:
     """Return the name of the claim of a group's entry; None if no claim is needed. Raises ClaimsNotReadyError."""
+    return _claim_name(entry, group.status.resource_claim_statuses, f"PodGroup {group.key}", entry.name)
+
+
+def _claim_name(
+    entry: PodResourceClaim | PodGroupResourceClaim,
+    statuses: Iterable[PodResourceClaimStatus | PodGroupResourceClaimStatus],
+    owner: str,
+    shown: str,
+) -> str | None:
+    """Return the name of the claim of an entry; messages name the owner, and the entry as ``shown``."""
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     if entry.resource_claim_template_name is None:
-        raise ClaimsNotReadyError(f"PodGroup {group.key}, spec.resourceClaim {entry.name}: {_NO_FIELD}")
-    for status in group.status.resource_claim_statuses:
+        raise ClaimsNotReadyError(f"{owner}, spec.resourceClaim {shown}: {_NO_FIELD}")
+    for status in statuses:
         if status.name == entry.name:
             return status.resource_claim_name
-    raise ClaimsNotReadyError(f"PodGroup {group.key}: ResourceClaim not created yet")
+    raise ClaimsNotReadyError(f"{owner}: ResourceClaim not created yet")
 
 
 def owns(group: NativePodGroup, claim: ResourceClaim) -> bool:

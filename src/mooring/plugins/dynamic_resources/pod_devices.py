@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from mooring.api.devices import ResourceClaim, ResourceClaimConsumerReference
 from mooring.api.node_selectors import NodeMatcher
-from mooring.framework import StateKey
+from mooring.framework import StateKey, Status
 from mooring.plugins.dynamic_resources.claim_binder import PodBinding
 from mooring.plugins.dynamic_resources.device_choice import DeviceChoice
 from mooring.plugins.dynamic_resources.device_state import NodePlan, Outcome
+from mooring.plugins.dynamic_resources.node_allocatable import Demand
 
 
 class PodDevices:
@@ -20,16 +21,20 @@ class PodDevices:
         "binding",
         "choice",
         "claims",
+        "demands",
         "errors",
         "filtered",
+        "has_old_statuses",
         "left_over",
         "matchers",
+        "metered",
         "plan_of",
         "plans",
         "resources",
         "special",
         "to_allocate",
         "unavailable",
+        "unshareable",
         "users",
     )
 
@@ -57,6 +62,14 @@ class PodDevices:
         self.plan_of: Callable[[int], NodePlan | None] = lambda _row: None
         #: Who uses each claim of the pod, if that can be its group.
         self.users: tuple[ResourceClaimConsumerReference, ...] = ()
+        #: The places of allocated claims whose devices take resources of some node (DRANodeAllocatableResources).
+        self.metered: tuple[int, ...] = ()
+        #: Place of a claim that another pod uses -> why the pod cannot use it too.
+        self.unshareable: dict[int, Status] = {}
+        #: Whether the pod's status has amounts of an attempt that failed.
+        self.has_old_statuses = False
+        #: The devices that the pod would get, or has -> what it needs of their node.
+        self.demands: dict[Hashable, Demand] = {}
         #: Chooses devices, if a plugin scores allocations.
         self.choice: DeviceChoice | None = None
 
