@@ -80,6 +80,14 @@ def test_it_lints(helm: Helm, values: Path) -> None:
             "the what-if service needs endpoints.dashboard",
         ),
         ("tmpSizeLimit: much", "tmpSizeLimit"),
+        (
+            'custom: {scheduler_feature_gates: "CSIStorage=true, SchedulingGatesQueueAdmission=true"}',
+            "custom.scheduler_feature_gates: scheduling gates for pods that wait for their queue are not supported",
+        ),
+        (
+            "custom: {admission_feature_gates: SchedulingGatesQueueAdmission=True}",
+            "custom.admission_feature_gates: scheduling gates",
+        ),
     ],
 )
 def test_wrong_values_are_refused(helm: Helm, values: str, message: str) -> None:

@@ -6,7 +6,7 @@
 | allocate: resource is not enough | `not enough` |
 | allocate: podgroup is pending (skipped upstream) | `group is pending` |
 | allocate: job does not satisfy predicates | `anti-affinity to a running job` |
-| allocate: queue is overused | `queue is overused` |
+| allocate: queue is overused | `queue is overused`, also `without enqueue` |
 | allocate: scheduling gates block a vcjob | `gates` |
 | allocate: scheduling gates block a Deployment | `gates`; tests/controllers/test_pod_groups.py for its PodGroup |
 | allocate: subgroups without a network topology | `partitions without topology` |
@@ -117,6 +117,10 @@ ALLOCATE: Final = {
         [job("j1", 2, queue="q1"), runs(j1=2), job("j2", 2, queue="q2"), runs(j2=2),
          job("j3", cpu="500m", queue="q1"), runs(j1=2, j2=2, j3=0)],
         nodes=3, cores="2", queues={"q1": {"capability": {"cpu": "2"}}, "q2": {}},
+    ),
+    "queue is overused, without enqueue": Case(
+        [job("j1", 2, queue="q1"), runs(j1=2), job("j3", cpu="500m", queue="q1"), runs(j1=2, j3=0)],
+        nodes=3, cores="2", conf=conf(WITHOUT_ENQUEUE), queues={"q1": {"capability": {"cpu": "2"}}},
     ),
     "gates": Case(
         [job("j1", 2, "2", **GATED), runs(j1=0), ungate("j1"), runs(j1=2), phases(j1="Running")], cores="2"

@@ -113,6 +113,21 @@ async def test_a_job_in_a_missing_queue_says_so(cluster: World) -> None:
     assert "message" not in found["state"]
 
 
+async def test_jobs_of_a_queue_that_extends_to_other_clusters_are_marked(cluster: World) -> None:
+    await cluster.queue("wide", extendClusters=[{"name": "other", "weight": 1}])
+    await submit(cluster, task(replicas=1), queue="wide")
+    await submit(cluster, task(replicas=1), name="plain")
+    await reach(cluster, "Running")
+    await reach(cluster, "Running", "plain")
+    found = await pods(cluster)
+    mark = "volcano.sh/job-forwarding"
+    assert (await cluster.get(f"{JOBS}/j"))["metadata"]["annotations"][mark] == "true"
+    metadata = found["j-t-0"]["metadata"]
+    assert (metadata["annotations"][mark], metadata["labels"][mark]) == ("true", "true")
+    assert mark not in found["plain-t-0"]["metadata"]["annotations"]
+    assert mark not in (await cluster.get(f"{JOBS}/plain"))["metadata"].get("annotations", {})
+
+
 async def test_suspend_and_resume(cluster: World) -> None:
     await submit(cluster, task(replicas=2))
     await reach(cluster, "Running")
