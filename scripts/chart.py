@@ -78,6 +78,8 @@ def known() -> dict[str, Any]:
         "base": _documents(rbac_manifests.base_rules()),
         "plugins": {name: _documents(rules) for name, rules in plugins.items()},
         "batch": _documents(rbac_manifests.batch_rules()),
+        "lockingNodes": _documents([rbac_manifests.LOCKING_NODES]),
+        "readingDevices": _documents([rbac_manifests.READING_DEVICES]),
         "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.VOLCANO_DETECTION]),
         "webhooks": {
             kind: [{"path": hook.path, **each} for hook, each in zip(hooks, admission.webhooks(hooks), strict=True)]

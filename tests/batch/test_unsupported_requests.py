@@ -154,3 +154,19 @@ def test_a_numa_policy_without_the_plugin_is_reported(policy: str, plugin: str, 
     found = [text for _, reason, text in session.job_warnings if reason == "NotSupported"]
     assert [text for text in found if "needs the plugin numa-aware" in text] == found
     assert bool(found) == reported
+
+
+@pytest.mark.parametrize(
+    ("gates", "reported"),
+    [
+        (["scheduling.volcano.sh/queue-allocation-gate"], True),
+        (["scheduling.volcano.sh/queue-allocation-gate", "mine"], False),  # as long as others wait too
+        (["mine"], False),
+        ([], False),
+    ],
+)
+def test_a_queue_gate_that_nobody_removes_is_reported(gates: list[str], reported: bool) -> None:
+    gated = pod("g-task-0", "g", schedulingGates=[{"name": name} for name in gates])
+    session, _ = run([group("g", 1), gated])
+    texts = [text for _, reason, text in session.job_warnings if reason == "NotSupported"]
+    assert any("queue-allocation-gate, which Mooring does not remove" in text for text in texts) is reported

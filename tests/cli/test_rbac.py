@@ -157,3 +157,38 @@ def test_admission_of_the_controller_writes_its_configurations_and_its_certifica
     assert (kind, "patch", "mooring-admission") in allowed(with_it) - allowed(without)
     roles = allowed(with_it, "Role") - allowed(without, "Role")
     assert ("secrets", "update", "mooring-controller-certificate") in roles
+
+
+def conf(tmp_path: Path, plugin: str) -> str:
+    file = tmp_path / "volcano-scheduler.conf"
+    file.write_text(f"actions: allocate\ntiers:\n- plugins: [{{name: gang}}, {plugin}]\n")
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "locks"),
+    [
+        ("{name: deviceshare, arguments: {deviceshare.NodeLockEnable: true}}", True),
+        ("{name: deviceshare, arguments: {deviceshare.NodeLockEnable: 'True'}}", True),
+        ("{name: deviceshare, arguments: {deviceshare.NodeLockEnable: 1}}", False),
+        ("{name: deviceshare}", False),
+        ("{name: binpack, arguments: {deviceshare.NodeLockEnable: true}}", False),
+    ],
+)
+def test_locks_of_nodes_need_patch(tmp_path: Path, plugin: str, locks: bool) -> None:
+    found = allowed(rbac("--scheduler-conf", conf(tmp_path, plugin)))
+    verbs = {verb for resource, verb, _ in found if resource == "nodes"}
+    assert verbs == ({"get", "list", "patch", "watch"} if locks else {"list", "watch"})
+    assert ("podgroups.scheduling.volcano.sh", "patch", "") in found
+
+
+def test_the_config_map_of_devices_may_have_another_name(tmp_path: Path) -> None:
+    plugin = "{name: deviceshare, arguments: {deviceshare.KnownGeometriesCMName: mine}}"
+    found = allowed(rbac("--scheduler-conf", conf(tmp_path, plugin)))
+    assert ("configmaps", "get", "mine") in found
+
+
+def test_a_faulty_configuration_of_sessions_ends_it(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["rbac", "--scheduler-conf", conf(tmp_path, "]")])
+    assert done.exit_code == 1
+    assert "volcano-scheduler.conf:" in done.output

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.controllers.jobs.job_world import scheduling
 from tests.controllers.world import World, a_world
 
 
@@ -12,3 +13,10 @@ from tests.controllers.world import World, a_world
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with a_world(tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+async def cluster(world: World) -> AsyncIterator[World]:
+    """The world, with a scheduler and the controllers."""
+    async with scheduling(world):
+        yield world

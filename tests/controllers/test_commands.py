@@ -11,10 +11,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.cli.main import main
-from tests.controllers.jobs.test_job_reconciler import CONFIG, cluster, reach, submit, task
+from tests.controllers.jobs.job_world import CONFIG, reach, submit, task
 from tests.controllers.world import World, until
 
-__all__ = ["CONFIG", "cluster"]
+__all__ = ["CONFIG"]
 
 
 async def mooring(world: World, *arguments: str) -> Result:

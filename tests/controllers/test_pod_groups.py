@@ -122,3 +122,22 @@ async def has_least(world: World, name: str, least: int) -> bool:
 
 async def is_gone(world: World, name: str) -> bool:
     return await world.get(f"{GROUPS}/{name}") is None
+
+
+async def test_groups_of_kubernetes_jobs_complete_with_them(cluster: World) -> None:
+    """Also if the job fails, as in Volcano."""
+    for name, code in (("works", "0"), ("fails", "1")):
+        annotations = {"mooring.dev/run-for": "50ms", "mooring.dev/exit-code": code}
+        spec = {"schedulerName": "volcano", "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+        template = {"metadata": {"annotations": annotations}, "spec": spec}
+        await cluster.post(
+            "/apis/batch/v1/namespaces/default/jobs",
+            metadata={"name": name},
+            spec={"parallelism": 1, "backoffLimit": 0, "template": template},
+        )
+
+    async def completed() -> bool:
+        groups = await cluster.items(GROUPS)
+        return [each["status"].get("phase") for each in groups] == ["Completed", "Completed"]
+
+    await until(completed)

@@ -22,6 +22,14 @@ from tests.e2e.controlplane import Object
 from tests.e2e.helm import CHART, VALUES, Helm, HelmError, of_kind
 
 SNAPSHOTS: Final = Path(__file__).parent / "chart_snapshots"
+_CONF: Final = """
+batch:
+  enabled: true
+  conf: |
+    tiers:
+    - plugins:
+      - {name: deviceshare, arguments: {deviceshare.NodeLockEnable: ENABLED, deviceshare.KnownGeometriesCMName: mine}}
+"""
 _IDS: Final = [path.name.removesuffix("-values.yaml") for path in VALUES]
 
 
@@ -72,6 +80,14 @@ def test_it_lints(helm: Helm, values: Path) -> None:
             "the what-if service needs endpoints.dashboard",
         ),
         ("tmpSizeLimit: much", "tmpSizeLimit"),
+        (
+            'custom: {scheduler_feature_gates: "CSIStorage=true, SchedulingGatesQueueAdmission=true"}',
+            "custom.scheduler_feature_gates: scheduling gates for pods that wait for their queue are not supported",
+        ),
+        (
+            "custom: {admission_feature_gates: SchedulingGatesQueueAdmission=True}",
+            "custom.admission_feature_gates: scheduling gates",
+        ),
     ],
 )
 def test_wrong_values_are_refused(helm: Helm, values: str, message: str) -> None:
@@ -150,12 +166,25 @@ def _rules(found: list[Object]) -> set[str]:
          "persistentvolumes", "patch", True),
         ("batch: {enabled: true}", "podgroups/status", "patch", True),
         ("batch: {enabled: false}", "podgroups/status", "patch", False),
+        (_CONF.replace("ENABLED", "true"), "nodes", "patch", True),
+        (_CONF.replace("ENABLED", "'T'"), "nodes", "patch", True),
+        (_CONF.replace("ENABLED", "1"), "nodes", "patch", False),
+        (_CONF.replace("deviceshare,", "binpack,").replace("ENABLED", "true"), "nodes", "patch", False),
+        ("batch: {enabled: true}", "nodes", "patch", False),
         ("rbac: {extraRules: [{apiGroups: [x.io], resources: [things], verbs: [get]}]}", "things", "get", True),
     ],
 )  # fmt: skip
 def test_roles_follow_from_the_configuration(helm: Helm, values: str, resource: str, verb: str, allowed: bool) -> None:
     found = rules(render(helm, values))
     assert any(resource in rule["resources"] and verb in rule["verbs"] for rule in found) is allowed
+
+
+def test_the_config_map_of_devices_may_have_another_name(helm: Helm) -> None:
+    found = rules(render(helm, _CONF))
+    assert [rule["resourceNames"] for rule in found if rule["resources"] == ["configmaps"]] == [
+        ["volcano-vgpu-device-config"],
+        ["mine"],
+    ]
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -35,3 +35,23 @@ subjects: {{- toYaml (index . 5) | nindent 2 }}
 {{- end -}}
 {{- toYaml $rules -}}
 {{- end -}}
+
+{{/* The rules of session plugins: deviceshare locks nodes if it is told to, and reads a ConfigMap. */}}
+{{- define "mooring.sessionPluginRules" -}}
+{{- $known := include "mooring.known" . | fromYaml -}}
+{{- $rules := list -}}
+{{- range (.Values.batch.conf | default $known.defaultConf | fromYaml).tiers -}}
+{{- range .plugins -}}
+{{- if eq (toString .name) "deviceshare" -}}
+{{- $arguments := .arguments | default dict -}}
+{{- if regexMatch "^(true|\"(1|t|T|TRUE|true|True)\")$" (index $arguments "deviceshare.NodeLockEnable" | toJson) -}}
+{{- $rules = concat $rules $known.lockingNodes -}}
+{{- end -}}
+{{- with $name := index $arguments "deviceshare.KnownGeometriesCMName" -}}
+{{- range $known.readingDevices -}}{{- $rules = append $rules (merge (dict "resourceNames" (list $name)) .) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $rules -}}
+{{- end -}}

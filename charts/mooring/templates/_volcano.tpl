@@ -23,6 +23,12 @@
 {{- with $custom.scheduler_config_override -}}{{- $_ := set $.Values.batch "conf" . -}}{{- end -}}
 {{- with $custom.scheduler_name -}}{{- $_ := set $.Values.batch "schedulerNames" (list .) -}}{{- end -}}
 {{- with $custom.scheduler_schedule_period -}}{{- $_ := set $.Values.batch "schedulePeriod" . -}}{{- end -}}
+{{- range $name := list "scheduler_feature_gates" "admission_feature_gates" -}}
+{{- if regexMatch "SchedulingGatesQueueAdmission=([tT]|1)" (nospace (toString (index $custom $name))) -}}
+{{- fail (printf "custom.%s: scheduling gates for pods that wait for their queue are not supported; remove SchedulingGatesQueueAdmission" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- with $custom.scheduler_feature_gates -}}{{- $_ := set $.Values.scheduler "extraArgs" (append $.Values.scheduler.extraArgs (printf "--feature-gates=%s" .)) -}}{{- end -}}
 {{- $client := dict -}}
 {{- with $custom.scheduler_kube_api_qps -}}{{- $_ := set $client "qps" . -}}{{- end -}}
 {{- with $custom.scheduler_kube_api_burst -}}{{- $_ := set $client "burst" . -}}{{- end -}}

@@ -96,6 +96,13 @@ class QueueAffinity(Model, kw_only=True):
     node_group_anti_affinity: GroupAffinity | None = None
 
 
+class ExtendCluster(Model, kw_only=True):
+    """Another cluster to which the jobs of a queue may be forwarded."""
+
+    name: str = ""
+    weight: int = 0
+
+
 class QueueSpec(Model, kw_only=True):
     """The specification of a queue."""
 
@@ -107,6 +114,7 @@ class QueueSpec(Model, kw_only=True):
     parent: str = ""
     priority: int = 0
     affinity: QueueAffinity | None = None
+    extend_clusters: tuple[ExtendCluster, ...] = ()
     type: str = ""
 
 

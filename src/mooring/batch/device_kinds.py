@@ -52,14 +52,25 @@ def enabled_devices(conf: BatchConf, config: DeviceConfig) -> EnabledDevices:
 
 def config_map_place(conf: BatchConf) -> tuple[str, str]:
     """Return the namespace and the name of the ConfigMap of the device plugins; empty without the plugin."""
-    option = next((option for option in conf.options() if option.name == DEVICE_PLUGIN), None)
-    if option is None:
+    arguments = _arguments(conf)
+    if arguments is None:
         return "", ""
-    arguments = Arguments(option.arguments)
     return (
         arguments.text("deviceshare.KnownGeometriesCMNamespace", CONFIG_MAP_NAMESPACE),
         arguments.text("deviceshare.KnownGeometriesCMName", CONFIG_MAP),
     )
+
+
+def locks_nodes(conf: BatchConf) -> bool:
+    """Return whether the plugin is configured to lock nodes."""
+    arguments = _arguments(conf)
+    return arguments is not None and arguments.boolean("deviceshare.NodeLockEnable", False)
+
+
+def _arguments(conf: BatchConf) -> Arguments | None:
+    """Return the arguments of the plugin; None if it is not configured."""
+    option = next((option for option in conf.options() if option.name == DEVICE_PLUGIN), None)
+    return None if option is None else Arguments(option.arguments)
 
 
 def _enabled(arguments: Arguments) -> frozenset[str]:

@@ -15,7 +15,7 @@ from mooring.batch.device_kinds import DEVICE_PLUGIN, GPU_NUMBERS, GPU_SHARING, 
 from mooring.batch.hyper_nodes import HyperNodes
 from mooring.batch.job import JobInfo
 from mooring.batch.shared_gpus import CARD_ANNOTATIONS
-from mooring.batch.task import PENDING, TaskInfo
+from mooring.batch.task import PENDING, QUEUE_GATE, TaskInfo, has_only_queue_gate
 
 #: The reason of conditions and events about held gangs.
 NOT_SUPPORTED: Final = "NotSupported"
@@ -28,6 +28,10 @@ _SOFT: Final = (
 _NUMA: Final = (
     f"the annotation {NUMA_POLICY} (topologyPolicy of a job's task) needs the plugin {NUMA_PLUGIN}: "
     "pods are placed without regard to it"
+)
+_QUEUE_GATE: Final = (
+    f"pods have the scheduling gate {QUEUE_GATE}, which Mooring does not remove (SchedulingGatesQueueAdmission is not "
+    "supported): remove it, and the annotation of this name"
 )
 _VGPU_PREFIX: Final = "volcano.sh/vgpu-"
 #: Resources that are shares of GPUs, and the argument of the plugin that enables them. Without it, no device would be
@@ -70,6 +74,8 @@ def ignored_requests(job: JobInfo, conf: BatchConf) -> Iterator[str]:
     aligned = any(option.name == NUMA_PLUGIN and option.enabled("Predicate") for option in conf.options())
     if not aligned and any(numa_policy(task.pod) for task in job.of_status(PENDING)):
         yield _NUMA
+    if any(has_only_queue_gate(task.pod) for task in job.of_status(PENDING) if task.gated):
+        yield _QUEUE_GATE
 
 
 def numa_policy(pod: Pod) -> str:

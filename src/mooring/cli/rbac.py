@@ -9,7 +9,8 @@ import click
 from mooring.cli.options import config_option, output_option, plugin_options
 
 if TYPE_CHECKING:
-    from mooring.loading import Requested
+    from mooring.batch.conf import BatchConf
+    from mooring.loading import Catalog, Requested
 
 #: Name of the lease of `mooring controller`.
 LEASE = "mooring-controller"
@@ -26,7 +27,14 @@ LEASE = "mooring-controller"
 @click.option(
     "--serve/--no-serve", default=True, show_default=True, help="Include the permissions for serving the endpoints."
 )
-@click.option("--batch", is_flag=True, help="Include the permissions for batch sessions (--scheduler-conf).")
+@click.option(
+    "--batch", is_flag=True, help="Include the permissions for batch sessions with Volcano's default plugins."
+)
+@click.option(
+    "--scheduler-conf",
+    metavar="FILE",
+    help="A volcano-scheduler.conf: include the permissions for batch sessions and for its plugins.",
+)
 @click.option(
     "--pod-groups", is_flag=True, help="Include the permissions for PodGroups (--feature-gates=GenericWorkload=true)."
 )
@@ -57,6 +65,7 @@ def rbac(
     name: str,
     serve: bool,
     batch: bool,
+    scheduler_conf: str | None,
     pod_groups: bool,
     active_active: bool,
     annotations: bool,
@@ -106,7 +115,7 @@ def rbac(
         config,
         grantee,
         served=serve,
-        batch=batch,
+        batch=_conf(scheduler_conf, setup.catalog) if scheduler_conf else batch,
         viewer=viewer,
         dashboard=dashboard,
         active_active=active_active,
@@ -114,3 +123,22 @@ def rbac(
         extra=extra,
     )
     print_documents(found, output)
+
+
+def _conf(file: str, catalog: Catalog) -> BatchConf:
+    """Read a volcano-scheduler.conf. Ends the command if it is invalid."""
+    from mooring.batch.actions import ACTIONS
+    from mooring.batch.conf import read_conf
+    from mooring.batch.plugins import PLUGINS
+    from mooring.cli.input_files import fail, read_text
+    from mooring.config import ConfigError
+    from mooring.live.batch.batch_settings import session_actions, session_plugins
+
+    actions, plugins = {**ACTIONS, **session_actions(catalog)}, {**PLUGINS, **session_plugins(catalog)}
+    try:
+        conf = read_conf(read_text(file), source=file, actions=actions, plugins=plugins)
+    except ConfigError as error:
+        fail(error.lines())
+    for warning in conf.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return conf

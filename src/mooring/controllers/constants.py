@@ -13,6 +13,8 @@ JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 JOB_QUEUE: Final = "volcano.sh/queue-name"
 JOB_VERSION: Final = "volcano.sh/job-version"
 JOB_RETRIES: Final = "volcano.sh/job-retry-count"
+#: Marks jobs whose queue extends to other clusters, and their pods, for the program that forwards them.
+FORWARDING: Final = "volcano.sh/job-forwarding"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 TASK_INDEX: Final = "volcano.sh/task-index"
 TEMPLATE: Final = "volcano.sh/template-uid"

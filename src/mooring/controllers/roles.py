@@ -40,7 +40,7 @@ WRITING: Final = (
     Rule((SCHEDULING_GROUP,), ("queues/status",), ("patch",)),
     Rule((SCHEDULING_GROUP,), ("podgroups",), ("create", "patch", "delete")),
     Rule((_COMMUNITY,), ("elasticquotas/status", "podgroups/status"), ("patch",)),
-    Rule((JOB_GROUP,), ("jobs",), ("get", "create", "delete")),
+    Rule((JOB_GROUP,), ("jobs",), ("get", "create", "patch", "delete")),
     Rule((JOB_GROUP,), ("cronjobs/status", "jobs/status"), ("patch",)),
     Rule((FLOW_GROUP,), ("jobflows/status", "jobtemplates/status"), ("patch",)),
     Rule((TOPOLOGY_GROUP,), ("hypernodes",), ("create", "patch", "delete")),

@@ -41,6 +41,13 @@ def declared_kinds(classes: Iterable[type[Plugin]], release: Release | None = No
     return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
 
 
+def permitted_kinds(classes: Iterable[type[Plugin]]) -> tuple[type[KubeObject], ...]:
+    """Return the kinds that the permissions of plugin classes must include, because the classes read them."""
+    listers = (lister for cls in classes for lister in declared_listers(cls).values())
+    kinds = (lister.kind for lister in listers if not lister.permitted_by)
+    return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
+
+
 def custom_kinds(classes: Iterable[type[Plugin]]) -> CustomKinds:
     """Return the custom resources that plugin classes read, by apiVersion and kind."""
     found: dict[tuple[str, str], tuple[type[CustomResource], ...]] = {}
@@ -103,7 +110,7 @@ def rules_of(classes: Iterable[type[Plugin]]) -> tuple[Rule, ...]:
     """Return the RBAC rules of plugins: to read the custom resources they list, and what they declare."""
     classes = tuple(classes)
     resources: dict[str, set[str]] = {}
-    for kind in declared_kinds(classes):
+    for kind in permitted_kinds(classes):
         if issubclass(kind, CustomResource):
             resources.setdefault(kind.declaration.group, set()).add(kind.declaration.plural)
     found = [Rule((group,), tuple(sorted(names)), READING) for group, names in sorted(resources.items())]

@@ -84,6 +84,7 @@ class Lister(Generic[T]):
         events: The changes that retry pods; by default all. An empty set disables the retries.
         hint: The method that ``queueing_hint`` decorated, if there is one.
         gate: The feature gate that must be on for the kind to be read; empty if it is always read.
+        permitted_by: The plugin whose permissions include reading the kind; empty if they are this plugin's own.
         version: A number that increases with every change; compare it to find out whether derived data is stale.
     """
 
@@ -97,13 +98,22 @@ class Lister(Generic[T]):
         "gate",
         "hint",
         "kind",
+        "permitted_by",
         "version",
     )
 
-    def __init__(self, kind: type[T] | None = None, *, events: ActionType = ActionType.ALL, gate: str = "") -> None:
+    def __init__(
+        self,
+        kind: type[T] | None = None,
+        *,
+        events: ActionType = ActionType.ALL,
+        gate: str = "",
+        permitted_by: str = "",
+    ) -> None:
         self.kind = kind
         self.events = events
         self.gate = gate
+        self.permitted_by = permitted_by
         self.hint: Callable[..., Any] | None = None
         self._attribute = ""
         self._by_namespace: dict[str, dict[str, T]] = {}

@@ -11,18 +11,18 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.meta import KubeObject
-from mooring.api.scheduling import NativePodGroup
 from mooring.api.volcano import PodGroup
+from mooring.batch.conf import BatchConf
 from mooring.batch.device_config import CONFIG_MAP
+from mooring.batch.device_kinds import config_map_place, locks_nodes
 from mooring.batch.session_claims import SessionClaims
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import CustomResource
-from mooring.framework.declarations import READING, declared_kinds, rules_of
+from mooring.framework.declarations import READING, permitted_kinds, rules_of
 from mooring.framework.plugin import Plugin, Rule
 from mooring.kube import resource_of
 from mooring.live.informers import BATCH_KINDS, DEVICE_KINDS, KINDS
 from mooring.live.recording import WORKLOAD_KINDS
-from mooring.plugins.dynamic_resources import DynamicResources
 
 RBAC: Final = "rbac.authorization.k8s.io"
 #: The ConfigMap with the client CA of the cluster.
@@ -46,6 +46,8 @@ SERVING: Final = (
 LOOKING_UP: Final = Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFIG,))
 #: The rule for reading the ConfigMap of the session plugin deviceshare.
 READING_DEVICES: Final = Rule(("",), ("configmaps",), ("get",), (CONFIG_MAP,))
+#: The rule for the node locks of the session plugin deviceshare.
+LOCKING_NODES: Final = Rule(("",), ("nodes",), ("get", "patch"))
 #: The rule for members of an active-active group, in the namespace of the leases: each run has another lease.
 MEMBERSHIP: Final = Rule(
     ("coordination.k8s.io",), ("leases",), ("create", "get", "list", "update", "delete")
@@ -77,12 +79,22 @@ class Grantee(msgspec.Struct, frozen=True):
 
 
 def cluster_rules(
-    config: SchedulerConfiguration, *, served: bool = True, batch: bool = False, extra: Iterable[Rule] = ()
+    config: SchedulerConfiguration,
+    *,
+    served: bool = True,
+    batch: BatchConf | bool = False,
+    extra: Iterable[Rule] = (),
 ) -> list[Rule]:
-    """Return the cluster-wide rules. ``extra`` contains the additional rules of plugins."""
+    """Return the cluster-wide rules.
+
+    ``batch`` is the configuration of batch sessions, or whether they run with Volcano's default configuration.
+    ``extra`` contains the additional rules of plugins.
+    """
     enabled = {plugin.name for profile in config.profiles for each in profile.plugins.values() for plugin in each}
     rules = [*base_rules(), *(rule for plugin, rule in WRITING.items() if plugin in enabled)]
-    rules += [rule for rule in batch_rules() if rule not in rules] if batch else []
+    if batch:
+        conf = batch if isinstance(batch, BatchConf) else None
+        rules += [rule for rule in (*batch_rules(), *session_plugin_rules(conf)) if rule not in rules]
     return [*rules, *(SERVING if served else ()), *extra]
 
 
@@ -119,20 +131,23 @@ def batch_rules() -> list[Rule]:
     return [*rules, *plugin_rules([SessionClaims])]
 
 
+def session_plugin_rules(conf: BatchConf | None) -> list[Rule]:
+    """Return the additional rules of session plugins, which depend on their arguments."""
+    if conf is None:
+        return []
+    rules = [LOCKING_NODES] if locks_nodes(conf) else []
+    _, config_map = config_map_place(conf)
+    if config_map not in ("", CONFIG_MAP):
+        rules.append(msgspec.structs.replace(READING_DEVICES, resource_names=(config_map,)))
+    return rules
+
+
 def plugin_rules(classes: Iterable[type[Plugin]]) -> list[Rule]:
     """Return the additional rules of plugins: to read the kinds that they list, and the rules that they declare."""
     classes = tuple(classes)
-    kinds = dict.fromkeys(kind for cls in classes for kind in _listed_kinds(cls))
-    others = [kind for kind in kinds if kind not in KINDS and not issubclass(kind, CustomResource)]
+    others = [kind for kind in permitted_kinds(classes) if kind not in KINDS and not issubclass(kind, CustomResource)]
     places = [resource_of(kind) for kind in others]
     return [*rules_of(classes), *(Rule((place.group,), (place.plural,), READING) for place in places)]
-
-
-def _listed_kinds(cls: type[Plugin]) -> Iterator[type[KubeObject]]:
-    """Yield the kinds that a plugin lists. Claims of groups need the rules for groups, which GangScheduling has."""
-    for kind in declared_kinds((cls,)):
-        if kind is not NativePodGroup or not issubclass(cls, DynamicResources):
-            yield kind
 
 
 def namespace_rules(
@@ -163,14 +178,14 @@ def manifests(
     grantee: Grantee,
     *,
     served: bool = True,
-    batch: bool = False,
+    batch: BatchConf | bool = False,
     viewer: bool = False,
     dashboard: bool = False,
     active_active: bool = False,
     what_if: bool = False,
     extra: Iterable[Rule] = (),
 ) -> list[dict[str, Any]]:
-    """Return the roles and their bindings.
+    """Return the roles and their bindings; `cluster_rules` describes ``batch`` and ``extra``.
 
     With ``viewer``, also an unbound role for reading the endpoints; with ``dashboard``, one for the dashboard; with
     ``what_if``, one for clients of the what-if service.

@@ -2,90 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
-
-import pytest
-
-from mooring.config import load_config
-from mooring.kube import load_access
-from mooring.live import LiveScheduler
-from mooring.live.batch.batch_settings import BatchSettings
-from tests.controllers.running import running
+from tests.controllers.jobs.job_world import (
+    empty,
+    finish,
+    names,
+    notes,
+    phase,
+    pods,
+    reach,
+    sessions,
+    status,
+    submit,
+    task,
+)
 from tests.controllers.world import COMMANDS, GROUPS, JOBS, PODS, World, controllers, until
-
-CONFIG = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: false}
-"""
-
-
-@pytest.fixture
-async def cluster(world: World) -> AsyncIterator[World]:
-    """The world, with a scheduler and the controllers."""
-    batch = BatchSettings(schedule_period=0.1)
-    access = load_access(kubeconfig=str(world.kubeconfig))
-    scheduler = LiveScheduler(load_config(CONFIG, source="test"), access, batch=batch)
-    async with running(scheduler.run(), scheduler.ready), controllers(world):
-        yield world
-
-
-def task(
-    name: str = "t", replicas: int = 2, *, lasts: str = "1h", code: int = 0, cpu: str = "1", **more: Any
-) -> dict[str, Any]:
-    """A task whose pods run for a duration and exit with a code. By default they outlive the test."""
-    annotations = {"mooring.dev/run-for": lasts, "mooring.dev/exit-code": str(code)}
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    spec = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0}
-    template = {"metadata": {"annotations": annotations}, "spec": spec}
-    return {"name": name, "replicas": replicas, "template": template, **more}
-
-
-async def submit(world: World, *tasks: dict[str, Any], name: str = "j", **spec: Any) -> None:
-    await world.post(
-        JOBS,
-        apiVersion="batch.volcano.sh/v1alpha1",
-        kind="Job",
-        metadata={"name": name},
-        spec={"tasks": list(tasks), **spec},
-    )
-
-
-async def status(world: World, name: str = "j") -> dict[str, Any]:
-    found = await world.get(f"{JOBS}/{name}")
-    return {} if found is None else found.get("status", {})
-
-
-async def phase(world: World, name: str = "j") -> str:
-    found: str = (await status(world, name)).get("state", {}).get("phase", "")
-    return found
-
-
-async def reach(world: World, wanted: str, name: str = "j") -> dict[str, Any]:
-    async def reached() -> dict[str, Any] | None:
-        found = await status(world, name)
-        return found if found.get("state", {}).get("phase") == wanted else None
-
-    found: dict[str, Any] = await until(reached)
-    return found
-
-
-async def pods(world: World) -> dict[str, dict[str, Any]]:
-    return {each["metadata"]["name"]: each for each in await world.items(PODS)}
-
-
-async def notes(world: World, reason: str) -> list[str]:
-    events = await world.items("/apis/events.k8s.io/v1/events")
-    return [each.get("note", "") for each in events if each.get("reason") == reason]
-
-
-async def finish(world: World, name: str, code: int = 0) -> None:
-    """Finish a pod, as its kubelet would."""
-    ended = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0,
-             "state": {"terminated": {"exitCode": code}}}  # fmt: skip
-    status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [ended]}
-    await world.merge(f"{PODS}/{name}/status", {"status": status})
 
 
 async def test_a_job_runs_to_completion(cluster: World) -> None:
@@ -183,6 +113,21 @@ async def test_a_job_in_a_missing_queue_says_so(cluster: World) -> None:
     assert "message" not in found["state"]
 
 
+async def test_jobs_of_a_queue_that_extends_to_other_clusters_are_marked(cluster: World) -> None:
+    await cluster.queue("wide", extendClusters=[{"name": "other", "weight": 1}])
+    await submit(cluster, task(replicas=1), queue="wide")
+    await submit(cluster, task(replicas=1), name="plain")
+    await reach(cluster, "Running")
+    await reach(cluster, "Running", "plain")
+    found = await pods(cluster)
+    mark = "volcano.sh/job-forwarding"
+    assert (await cluster.get(f"{JOBS}/j"))["metadata"]["annotations"][mark] == "true"
+    metadata = found["j-t-0"]["metadata"]
+    assert (metadata["annotations"][mark], metadata["labels"][mark]) == ("true", "true")
+    assert mark not in found["plain-t-0"]["metadata"]["annotations"]
+    assert mark not in (await cluster.get(f"{JOBS}/plain"))["metadata"].get("annotations", {})
+
+
 async def test_suspend_and_resume(cluster: World) -> None:
     await submit(cluster, task(replicas=2))
     await reach(cluster, "Running")
@@ -273,24 +218,12 @@ async def test_a_restarted_controller_continues(world: World) -> None:
     """A pod failed while no controller ran: its policy still applies."""
     policies = [{"event": "PodFailed", "action": "AbortJob"}]
     await submit(world, task(replicas=2), policies=policies, minAvailable=1)
-    batch = BatchSettings(schedule_period=0.1)
-    scheduler = LiveScheduler(
-        load_config(CONFIG, source="test"), load_access(kubeconfig=str(world.kubeconfig)), batch=batch
-    )
-    async with running(scheduler.run(), scheduler.ready):
+    async with sessions(world):
         async with controllers(world):
             await reach(world, "Running")
         await finish(world, "j-t-0", 1)
         async with controllers(world):
             await reach(world, "Aborted")
-
-
-async def empty(world: World, path: str) -> bool:
-    return not await world.items(path)
-
-
-async def names(world: World, wanted: list[str]) -> bool:
-    return sorted(await pods(world)) == wanted
 
 
 async def exists(world: World, name: str) -> bool:
@@ -304,63 +237,3 @@ async def first(world: World, reason: str) -> str:
 async def message(world: World) -> str:
     found: str = (await status(world)).get("state", {}).get("message", "")
     return found
-
-
-# The conditions of a job at the end: its phases, each at its last place.
-_RESTARTED = ("Restarting", "Pending", "Running")
-_TERMINATED = ("Pending", "Running", "Terminating", "Terminated")
-_ABORTED, _COMPLETED = ("Pending", "Running", "Aborting", "Aborted"), ("Pending", "Running", "Completing", "Completed")
-#: What happens to a pod, the policies of the job and of its task, and the conditions. As in Volcano's suite.
-LIFECYCLES: tuple[tuple[str, list[dict[str, Any]], list[dict[str, Any]], tuple[str, ...]], ...] = (
-    ("fail", [{"event": "PodFailed", "action": "RestartJob"}], [], _RESTARTED),
-    ("fail", [{"event": "PodFailed", "action": "TerminateJob"}], [], _TERMINATED),
-    ("fail", [{"event": "PodFailed", "action": "AbortJob"}], [], _ABORTED),
-    ("fail", [{"event": "PodFailed", "action": "RestartPod"},
-              {"event": "PodEvicted", "action": "TerminateJob", "timeout": "5m"}], [], _RESTARTED),
-    ("evict", [{"event": "PodEvicted", "action": "RestartJob"}], [], _RESTARTED),
-    ("evict", [{"event": "PodEvicted", "action": "TerminateJob"}], [], _TERMINATED),
-    ("evict", [{"event": "PodEvicted", "action": "AbortJob"}], [], _ABORTED),
-    ("evict", [{"event": "*", "action": "RestartJob"}], [], _RESTARTED),
-    ("succeed", [{"event": "TaskCompleted", "action": "CompleteJob"}], [], _COMPLETED),
-    ("retry", [{"event": "TaskFailed", "action": "TerminateJob"}], [], _TERMINATED),
-    ("fail", [{"exitCode": 3, "action": "RestartJob"}], [], _RESTARTED),
-    ("evict", [{"events": ["PodEvicted", "PodFailed"], "action": "TerminateJob"}], [], _TERMINATED),
-    ("fail", [], [{"event": "PodFailed", "action": "RestartJob"}], _RESTARTED),
-    ("evict", [], [{"event": "PodEvicted", "action": "RestartJob"}], _RESTARTED),
-    ("evict", [], [{"event": "PodEvicted", "action": "TerminateJob"}], _TERMINATED),
-    ("succeed", [], [{"event": "TaskCompleted", "action": "CompleteJob"}], _COMPLETED),
-    ("fail", [{"event": "PodFailed", "action": "AbortJob"}], [{"event": "PodFailed", "action": "RestartJob"}],
-     _RESTARTED),
-)  # fmt: skip
-
-
-async def test_the_lifecycles_that_volcanos_suite_checks(cluster: World) -> None:
-    """All at once, one job each."""
-    for number, (trigger, policies, of_task, _) in enumerate(LIFECYCLES):
-        tasks = [task("main", 1, cpu="10m", policies=of_task), task("other", 1, cpu="10m")]
-        tasks[0]["template"]["spec"]["restartPolicy"] = "OnFailure" if trigger == "retry" else "Never"
-        await submit(cluster, *tasks, name=f"j{number}", policies=policies)
-    for number, (trigger, *_) in enumerate(LIFECYCLES):
-        await reach(cluster, "Running", f"j{number}")
-        pod = f"{PODS}/j{number}-main-0"
-        if trigger == "evict":
-            await cluster.client.send("DELETE", pod)
-        elif trigger == "retry":
-            container = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 3}
-            await cluster.merge(f"{pod}/status", {"status": {"containerStatuses": [container]}})
-        else:
-            await finish(cluster, f"j{number}-main-0", 3 if trigger == "fail" else 0)
-    different: dict[str, Any] = {}
-
-    async def passed() -> bool:
-        different.clear()
-        for number, (*_, wanted) in enumerate(LIFECYCLES):
-            phases = [each["status"] for each in (await status(cluster, f"j{number}"))["conditions"]]
-            if tuple(phases) != wanted:
-                different[f"j{number}"] = (phases, wanted)
-        return not different
-
-    try:
-        await until(passed)
-    except TimeoutError:
-        assert not different

@@ -57,8 +57,10 @@ def may_start(job: VolcanoJob, task: TaskSpec, started: Mapping[str, int]) -> bo
     return any(ready) if needed.iteration == "any" and len(ready) > 1 else all(ready)
 
 
-def pod_document(job: VolcanoJob, task: TaskSpec, index: int, plugins: JobPlugins | None = None) -> Document:
-    """Return the manifest of one pod of a task."""
+def pod_document(
+    job: VolcanoJob, task: TaskSpec, index: int, plugins: JobPlugins | None = None, *, forwarded: bool = False
+) -> Document:
+    """Return the manifest of one pod of a task. ``forwarded``: the job's queue extends to other clusters."""
     template = copy.deepcopy(task.template)
     template_metadata = template.get("metadata") or {}
     spec = template.get("spec") or {}
@@ -68,13 +70,15 @@ def pod_document(job: VolcanoJob, task: TaskSpec, index: int, plugins: JobPlugin
     if spec.get("hostNetwork"):
         spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
     _mount(job, spec)
-    metadata = {
+    metadata: Document = {
         "name": pod_name(job, task, index),
         "namespace": job.namespace,
         "ownerReferences": [owner_of(job)],
         "labels": {**(template_metadata.get("labels") or {}), **_labels(job, task, index)},
         "annotations": {**(template_metadata.get("annotations") or {}), **_annotations(job, task, index)},
     }
+    if forwarded:
+        metadata["labels"][constants.FORWARDING] = metadata["annotations"][constants.FORWARDING] = "true"
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     if plugins is not None:
         plugins.change(task, index, pod)

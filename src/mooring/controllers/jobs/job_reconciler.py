@@ -154,6 +154,8 @@ class JobReconciler(Reconciler):
             return _BLOCKED_SECONDS
         if job.status.state.reason in {_INVALID, _QUEUE_NOT_FOUND}:
             job = await self._write_state(job, tracked, "", "")
+        if self._writer.is_forwarded(job):
+            job = await self._writer.mark_forwarded(job)
         try:
             job = await self._execute_requests(job, tracked)
             await self._sync_until_stable(job, tracked)

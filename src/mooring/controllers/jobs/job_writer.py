@@ -13,7 +13,7 @@ import msgspec
 from mooring.api.meta import parse_time
 from mooring.api.policy import PriorityClass
 from mooring.api.storage import PersistentVolumeClaim
-from mooring.api.volcano import PodGroup
+from mooring.api.volcano import PodGroup, Queue
 from mooring.api.volcano_jobs import TaskSpec, VolcanoJob
 from mooring.controllers import constants
 from mooring.controllers.jobs.job_objects import (
@@ -83,6 +83,22 @@ class JobWriter:
             await self._client.delete(PodGroup, group.name, namespace=group.namespace, uid=group.uid)
         tracked.deleted.add(group.uid)
 
+    # Other clusters
+
+    def is_forwarded(self, job: VolcanoJob) -> bool:
+        """Return whether the job's queue extends to other clusters."""
+        queue = self._context.cache.get(Queue, job.spec.queue)
+        return queue is not None and bool(queue.spec.extend_clusters)
+
+    async def mark_forwarded(self, job: VolcanoJob) -> VolcanoJob:
+        """Mark a job for the program that forwards it, and return the job with the mark."""
+        mark = {constants.FORWARDING: "true"}
+        if job.annotations.get(constants.FORWARDING) != "true":
+            patch = {"metadata": {"annotations": mark}}
+            await self._client.patch(VolcanoJob, job.name, patch, namespace=job.namespace)
+        metadata = msgspec.structs.replace(job.metadata, annotations={**job.annotations, **mark})
+        return msgspec.structs.replace(job, metadata=metadata)
+
     # Plugins and volumes
 
     def _plugins(self, job: VolcanoJob) -> JobPlugins:
@@ -151,7 +167,10 @@ class JobWriter:
     async def _create(self, job: VolcanoJob, tracked: TrackedJob, missing: Iterable[tuple[TaskSpec, int]]) -> None:
         plugins = self._plugins(job)
         path = JOB_PODS.path(namespace=job.namespace)
-        documents = await plugins.run(lambda: [pod_document(job, task, index, plugins) for task, index in missing])
+        forwarded = self.is_forwarded(job)
+        documents = await plugins.run(
+            lambda: [pod_document(job, task, index, plugins, forwarded=forwarded) for task, index in missing]
+        )
 
         async def create(document: Document) -> None:
             try:

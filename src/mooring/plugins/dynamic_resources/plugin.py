@@ -130,7 +130,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     slices = Lister(ResourceSlice, events=ActionType(0))
     classes = Lister(DeviceClass, events=ActionType(0))
     taint_rules = Lister(DeviceTaintRule, events=ActionType(0), gate="DRADeviceTaintRules")
-    groups = Lister(NativePodGroup, events=ActionType(0), gate=_GROUP_CLAIMS)
+    # Claims of groups need groups, and these need GangScheduling.
+    groups = Lister(NativePodGroup, events=ActionType(0), gate=_GROUP_CLAIMS, permitted_by="GangScheduling")
 
     def setup(self) -> None:
         """Read the claims and devices."""
