@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 #: What a request is for.
 Call = Literal["bind", "status", "event", "evict", "list", "page", "watch", "get", "lease", "claim", "other"]
@@ -72,7 +72,8 @@ class Plan:
     """Draws faults: for each kind of call a list of faults, and one number for how often any of them happens."""
 
     def __init__(self, seed: int, faults: Mapping[Call, Sequence[Kind]], *, often: float, most: int = 10_000) -> None:
-        self._random = Random(seed)
+        #: One for each kind of call: whether a bind fails does not depend on how many other requests came before.
+        self._random = {call: Random(f"{seed} {call}") for call in get_args(Call)}
         self._faults = faults
         self._often = often
         self._most = most
@@ -88,11 +89,12 @@ class Plan:
             return None
         # Watches and lists are few: for the test to say something, most of them must suffer.
         often = self._often if call in {"bind", "status", "event", "claim"} else 0.5
-        if self._random.random() >= often:
+        random = self._random[call]
+        if random.random() >= often:
             return None
-        kind = self._random.choice(kinds)
+        kind = random.choice(kinds)
         self.happened[call, kind] += 1
-        return Fault(kind, self._random.random())
+        return Fault(kind, random.random())
 
 
 NOTHING: Final = Plan(0, {}, often=0.0)
