@@ -6,6 +6,7 @@ import pytest
 from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityError
 from mooring.api.resources import (
+    RequestRules,
     amounts,
     container_host_ports,
     is_attachable,
@@ -104,7 +105,7 @@ def test_requests(subject, wanted):
 
 def test_pod_level_requests_can_be_left_out():
     subject = pod(container(cpu="1"), resources={"requests": {"cpu": "5"}})
-    assert pod_requests(subject, pod_level=False) == {"cpu": 1000}
+    assert pod_requests(subject, rules=RequestRules(pod_level=False)) == {"cpu": 1000}
 
 
 def test_requests_are_computed_once():
@@ -278,5 +279,5 @@ def test_devices_take_resources_of_the_node(spec, status, wanted):
     status = {**status, "nodeAllocatableResourceClaimStatuses": claims}
     made = {"metadata": {}, "spec": {"containers": [container(cpu="100m")], **spec}, "status": status}
     subject = msgspec.convert(made, Pod)
-    assert pod_requests(subject, use_status=True, sums=True, claims=True) == wanted
+    assert pod_requests(subject, use_status=True, rules=RequestRules(sums=True, claims=True)) == wanted
     assert pod_requests(subject).get("memory") is None

@@ -15,7 +15,7 @@ from mooring.api.meta import LabelSelector
 from mooring.api.node_selectors import compile_node_selector, compile_preferred_terms
 from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityError, format_quantity, parse_quantity
-from mooring.api.resources import pod_requests, pod_requests_for_score, pod_requests_nonzero
+from mooring.api.resources import RequestRules, pod_requests, pod_requests_for_score, pod_requests_nonzero
 
 Case = dict[str, Any]
 
@@ -91,7 +91,9 @@ def requested(case: Case) -> Case:
     pod = msgspec.convert(case["Pod"], Pod)
     counts = {"r": pod_requests, "n": pod_requests_nonzero, "s": pod_requests_for_score}
     return {
-        f"{name}-{str(status).lower()}-{str(level).lower()}": count(pod, use_status=status, pod_level=level)
+        f"{name}-{str(status).lower()}-{str(level).lower()}": count(
+            pod, use_status=status, rules=RequestRules(pod_level=level)
+        )
         for name, count in counts.items()
         for status in (False, True)
         for level in (False, True)

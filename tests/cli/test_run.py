@@ -81,7 +81,7 @@ def test_flags_are_read_as_go_reads_them(arguments: list[str], name: str, value:
             ["--feature-gates=GenericWorkloads=true"],
             "unrecognized feature gate: GenericWorkloads; did you mean GenericWorkload?",
         ),
-        (["--feature-gates=AllBeta=false"], "AllBeta=false sets gates that change"),
+        (["--feature-gates=AllBeta=true"], "AllBeta=true sets gates of which Mooring only supports the default"),
         (["--feature-gates=GangScheduling"], "'GangScheduling' is not NAME=VALUE"),
     ],
 )

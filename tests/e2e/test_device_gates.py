@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(release_named(KUBERNETES).version == "1.36", rea
 
 _GATES: Final = (
     "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true,DRADerivedAttributes=true,"
-    "DRADeviceCompatibilityGroups=true,DRAOptionalNodeOperations=true"
+    "DRADeviceCompatibilityGroups=true,DRAOptionalNodeOperations=true,DRANodeAllocatableResources=true"
 )
 _GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 _DEVICES: Final = "/apis/resource.k8s.io/v1"
@@ -51,6 +51,11 @@ class World:
         self.cluster = Cluster(plane)
         self.api = self.cluster.api
         self.claims = f"{_DEVICES}/namespaces/{self.cluster.namespace}/resourceclaims"
+
+    def declare(self, node: str, feature: str) -> None:
+        """Add a feature to those that a node declares."""
+        body = json.dumps({"status": {"declaredFeatures": [feature]}})
+        self.cluster.kubectl("patch", "node", node, "--subresource=status", "-p", body)
 
     def add_slice(self, name: str, node: str, slices: int = 1, **spec: Any) -> None:
         pool = {"name": node, "generation": 1, "resourceSliceCount": slices}
@@ -96,10 +101,7 @@ def _story(plane: ControlPlane, start: Start) -> dict[str, Any]:
     try:
         for node in ("n0", "n1"):
             cluster.add_node(node)
-        cluster.kubectl(
-            "patch", "node", "n1", "--subresource=status", "-p",
-            '{"status": {"declaredFeatures": ["DRAOptionalNodeOperations"]}}',
-        )  # fmt: skip
+        world.declare("n1", "DRAOptionalNodeOperations")
         world.api.create(f"{_DEVICES}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
         counters = {"m": {"value": "1"}}
         devices = [
@@ -159,3 +161,60 @@ def test_devices_are_allocated_as_kube_scheduler_does(plane: ControlPlane) -> No
     assert theirs["stuck"]["users"] == [("scheduling.k8s.io", "podgroups", "stuck")]
     assert theirs["skips"]["results"][0]["skipNodeOperations"] == ["*"]
     assert [each["device"] for each in theirs["derived"]["results"]] == ["d1", "d2"]
+
+
+def _resources_story(plane: ControlPlane, start: Start) -> dict[str, Any]:
+    """Devices that are a part of the CPU of their node, or need memory."""
+    world = World(plane)
+    cluster = world.cluster
+    try:
+        for node in ("n0", "n1"):
+            cluster.add_node(node, cpu="4", memory="1Gi")
+            world.declare(node, "DRANodeAllocatableResources")
+        world.api.create(f"{_DEVICES}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
+        cores = f"{_DRIVER}/cores"
+        mapped = {"cpu": {"mapping": {"capacityKey": cores, "capacityMultiplier": "2"}}}
+        overhead = {"memory": {"overhead": {"perPod": "100Mi", "perContainer": "50Mi"}}}
+        socket = {"capacity": {cores: {"value": "2"}}, "allowMultipleAllocations": True}
+        devices = [{"name": "cpus", "nodeAllocatableResources": mapped | overhead, **socket}]
+        world.add_slice("n0", "n0", devices=devices)
+        world.add_slice("n1", "n1", devices=[{"name": "g", "nodeAllocatableResources": overhead}])
+        process = start(plane)
+        container = {"name": "main", "image": "i", "resources": {"claims": [{"name": "c"}]}}
+        spec: dict[str, Any] = {"containers": [container], "nodeSelector": {"kubernetes.io/hostname": "n0"}}
+        world.add_claim("first")
+        world.add_pod("first", "first", **spec)
+        cluster.wait_bound("first")
+        # All CPUs of n0 belong to the device of the first pod, whose claim no other pod can use.
+        world.add_pod("shares", "first", **spec)
+        cluster.add_pod("plain", containers=[_requesting("100m")], nodeSelector=spec["nodeSelector"])
+        messages = {name: cluster.wait_unschedulable(name) for name in ("shares", "plain")}
+        world.add_claim("second")
+        spec["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
+        for name in ("second", "third"):  # each needs the memory again
+            world.add_pod(name, "second", **spec)
+            cluster.wait_bound(name)
+        process.stop()
+        path = f"/api/v1/namespaces/{cluster.namespace}/pods/"
+        statuses = {
+            name: world.api.get(path + name)["status"].get("nodeAllocatableResourceClaimStatuses")
+            for name in ("first", "second", "third", "plain")
+        }
+        return {"messages": messages, "statuses": statuses, "nodes": cluster.placements()}
+    finally:
+        for kind in ("resourceslices", "deviceclasses"):
+            cluster.kubectl("delete", kind, "--all")
+        cluster.clean_up()
+
+
+def _requesting(cpu: str) -> dict[str, Any]:
+    return {"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+
+
+def test_devices_take_resources_of_nodes_as_in_kube_scheduler(plane: ControlPlane) -> None:
+    theirs, ours = _resources_story(plane, kube_scheduler), _resources_story(plane, mooring)
+    assert ours == theirs
+    assert theirs["statuses"]["first"][0]["mapping"] == [{"name": "cpu", "quantity": "4"}]
+    assert theirs["statuses"]["plain"] is None
+    assert "cannot be shared across pods" in theirs["messages"]["shares"]
+    assert "Insufficient cpu" in theirs["messages"]["plain"]

@@ -1,4 +1,4 @@
-"""DeviceTaintRules on a real API server that serves them (1.37), and on one that does not."""
+"""DeviceTaintRules on a real API server that serves them (1.37; 1.36 in v1beta2), and on one that does not."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tests.e2e.mooring_process import mooring_command
 
 DEVICES: Final = "/apis/resource.k8s.io/v1"
 DRIVER: Final = "gpu.example.com"
-RULES: Final = f"{DEVICES}/devicetaintrules"
-#: Whether a server of this release has the kind.
+#: Whether a server of this release has the kind without further flags.
 SERVED: Final = release_named(KUBERNETES).enabled("DRADeviceTaintRules")
 MISSING: Final = "The cluster does not serve devicetaintrules.resource.k8s.io in version v1"
 
@@ -26,8 +25,10 @@ MISSING: Final = "The cluster does not serve devicetaintrules.resource.k8s.io in
 class Devices:
     """A cluster whose node has two devices."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, version: str = "v1") -> None:
+        """``version`` is that of the rules."""
         self.cluster = cluster
+        self._rules = f"/apis/resource.k8s.io/{version}/devicetaintrules"
         self._claims = f"{DEVICES}/namespaces/{cluster.namespace}/resourceclaims"
         cluster.add_node("n0")
         selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
@@ -55,8 +56,8 @@ class Devices:
         taint = {"key": "broken", "effect": "NoSchedule"}
         selector = {"driver": DRIVER, "pool": "n0", "device": device}
         rule = {"metadata": {"name": device}, "spec": {"deviceSelector": selector, "taint": taint}}
-        self.cluster.api.create(RULES, rule)
-        return f"{RULES}/{device}"
+        self.cluster.api.create(self._rules, rule)
+        return f"{self._rules}/{device}"
 
 
 def start(cluster: Cluster, *flags: str) -> Process:
@@ -69,19 +70,40 @@ def warned(process: Process) -> int:
     return sum(line.startswith("W") and MISSING in line for line in process.log.read_text().splitlines())
 
 
-@pytest.mark.skipif(not SERVED, reason="this release has no DeviceTaintRules")
-def test_a_rule_keeps_pods_from_a_device(cluster: Cluster) -> None:
-    """Rules count when the scheduler starts and when they change; a removed rule requeues the pod."""
-    devices = Devices(cluster)
-    rules = [devices.taint("gpu-0")]
-    process = start(cluster)
+def check_that_rules_count(devices: Devices, *flags: str) -> None:
+    """Check that rules count when the scheduler starts and when they change; a removed rule requeues the pod."""
+    cluster = devices.cluster
+    rule = devices.taint("gpu-0")
+    process = start(cluster, *flags)
     devices.add_pod("a")
     assert devices.device_of("a") == "gpu-1"
     devices.add_pod("b")
     assert "cannot allocate all claims" in cluster.wait_unschedulable("b")
-    cluster.api.delete(rules.pop())
+    cluster.api.delete(rule)
     assert devices.device_of("b") == "gpu-0"
     assert not warned(process)
+
+
+@pytest.mark.skipif(not SERVED, reason="this release has no DeviceTaintRules")
+def test_a_rule_keeps_pods_from_a_device(cluster: Cluster) -> None:
+    check_that_rules_count(Devices(cluster))
+
+
+@pytest.fixture
+def with_beta_rules(built: None) -> Iterator[Cluster]:
+    """A server of 1.36 whose administrator turned the beta feature on."""
+    flags = [
+        "--feature-gates=DRADeviceTaintRules=true",
+        "--runtime-config=resource.k8s.io/v1beta2/devicetaintrules=true",
+    ]
+    for plane in running(ControlPlane(apiserver_flags=flags)):
+        yield Cluster(plane)
+
+
+@pytest.mark.skipif(SERVED, reason="this release has the rules in v1")
+def test_a_beta_rule_keeps_pods_from_a_device(with_beta_rules: Cluster) -> None:
+    devices = Devices(with_beta_rules, "v1beta2")
+    check_that_rules_count(devices, "--feature-gates=DRADeviceTaintRules=true")
 
 
 @pytest.mark.skipif(not SERVED, reason="this release has no DeviceTaintRules")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
+from mooring.columns.table import NodeTable
 from mooring.releases import V1_36, V1_37, GateError, Release, with_gates
+from mooring.testing import make_pod
 
 
 @pytest.mark.parametrize(
@@ -102,12 +105,40 @@ def test_a_gate_is_changed_in_both_directions() -> None:
             {"MatchLabelKeysInPodTopologySpread": False},
             "MatchLabelKeysInPodTopologySpreadSelectorMerge is enabled, but depends on features that are disabled: [Ma",
         ),
-        (V1_37, {"AllAlpha": True}, "AllAlpha=true sets gates that change"),
-        (V1_37, {"AllBeta": False}, "AllBeta=false sets gates that change"),
+        (
+            V1_37,
+            {"AllAlpha": True},
+            "CompositePodGroup is enabled, but depends on features that are disabled: [GenericWorkload]",
+        ),
+        (
+            V1_37,
+            {"AllAlpha": True, "AllBeta": True, "InPlacePodVerticalScalingSchedulerPreemption": False},
+            "AllAlpha=true sets gates of which Mooring only supports the default in 1.37: CompositePodGroup, PodGroupP",
+        ),
+        (
+            V1_36,
+            {"AllAlpha": True},
+            "AllAlpha=true sets gates of which Mooring only supports the default in 1.36: DRANodeAllo",
+        ),
+        (
+            V1_36,
+            {"AllBeta": True},
+            "AllBeta=true sets gates of which Mooring only supports the default in 1.36: CoordinatedLeaderElection. ",
+        ),
+        (
+            V1_36,
+            {"AllBeta": False, "InPlacePodLevelResourcesVerticalScaling": True},
+            "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: [NodeD",
+        ),
+        (
+            V1_37,
+            {"PodLevelResources": False},
+            "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: [PodLevel",
+        ),
         (
             V1_36,
             {"NodeDeclaredFeatures": False},
-            "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: [Node",
+            "ExtendWebSocketsToKubelet is enabled, but depends on features that are disabled: [NodeDeclaredFeatures]",
         ),
     ],
 )
@@ -146,3 +177,54 @@ def test_defaults_and_harmless_gates_are_accepted() -> None:
     release, notes = with_gates(V1_37, wanted)
     assert release == V1_37
     assert notes == ["SchedulerAsyncAPICalls=true has no effect on a scheduler"]
+
+
+@pytest.mark.parametrize(
+    ("release", "wanted", "on", "off"),
+    [
+        (V1_36, {"AllAlpha": False}, (), ("GenericWorkload",)),
+        (V1_36, {"AllBeta": False}, (), ("PodLevelResources", "NodeDeclaredFeatures", "DRAConsumableCapacity")),
+        (V1_37, {"AllBeta": False}, ("NodeDeclaredFeatures",), ("PodLevelResources", "VolumeLimitScaling")),
+        # Locked gates, and those that are generally available, stay as they are.
+        (V1_36, {"AllBeta": False}, ("DRAPrioritizedList", "DynamicResourceAllocation"), ()),
+        # A gate that is set itself is not changed.
+        (V1_37, {"AllBeta": False, "VolumeLimitScaling": True}, ("VolumeLimitScaling",), ("StorageCapacityScoring",)),
+        (V1_37, {"VolumeLimitScaling": True, "AllBeta": False}, ("VolumeLimitScaling",), ("StorageCapacityScoring",)),
+        (
+            V1_37,
+            {"AllBeta": True, "CoordinatedLeaderElection": False},
+            ("GenericWorkload", "DRAWorkloadResourceClaims", "DRAFractionalCapacityRange"),
+            ("DRAListTypeAttributes", "TopologyAwareWorkloadScheduling"),
+        ),
+    ],
+)
+def test_gates_of_a_stage(release: Release, wanted: dict[str, bool], on: Any, off: Any) -> None:
+    changed, _ = with_gates(release, wanted)
+    assert [gate for gate in on if not changed.enabled(gate)] == []
+    assert [gate for gate in off if changed.enabled(gate)] == []
+
+
+def test_all_alpha_features() -> None:
+    kept = dict.fromkeys(
+        ["CompositePodGroup", "CoordinatedLeaderElection", "InPlacePodVerticalScalingSchedulerPreemption"], False
+    )
+    wanted = {"AllAlpha": True, "AllBeta": True, "PodGroupPreemptionPolicy": False, **kept}
+    changed, notes = with_gates(V1_37, wanted)
+    supported = ("DRANodeAllocatableResources", "DRADerivedAttributes", "TopologyAwareWorkloadScheduling")
+    assert all(map(changed.enabled, supported))
+    assert any(
+        re.fullmatch(r"AllAlpha=true sets \d\d gates that have no effect on a scheduler", each) for each in notes
+    )
+    assert with_gates(changed, {"AllAlpha": False}) == (V1_37, [])
+
+
+def test_without_pod_level_resources() -> None:
+    gates = ["PodLevelResources", "InPlacePodLevelResourcesVerticalScaling"]
+    pod = make_pod("p").container(req={"cpu": "1"}).pod_req(cpu="3").node("n").obj()
+    for release, more in (
+        (V1_36, []),
+        (V1_37, ["PodLevelResourcesFixDefaulting", "PodLevelResourcesFixKubeletQOSClass"]),
+    ):
+        changed, _ = with_gates(release, dict.fromkeys([*gates, *more], False))
+        assert NodeTable(release).template(pod).requests == {"cpu": 3000}
+        assert NodeTable(changed).template(pod).requests == {"cpu": 1000}

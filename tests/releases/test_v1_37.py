@@ -12,7 +12,7 @@ import pytest
 import mooring
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod, PodStatus
-from mooring.api.resources import pod_requests, pod_requests_nonzero
+from mooring.api.resources import RequestRules, pod_requests, pod_requests_nonzero
 from mooring.api.volumes import AWSElasticBlockStore, Volume
 from mooring.columns.table import NodeTable
 from mooring.config import default_config
@@ -61,7 +61,7 @@ def attempt(release: Release, pod: Pod, *objects: KubeObject) -> ScheduleFailure
 
 def test_every_difference_has_an_effect() -> None:
     texts = [file.read_text() for file in SOURCES.rglob("*.py") if file.parent.name != "releases"]
-    fields = set(Release.__struct_fields__) - {"version", "reference", "gates", "gate_changes"}
+    fields = set(Release.__struct_fields__) - {"version", "reference", "gates", "stages", "gate_changes"}
     unused = {field for field in fields if not any(re.search(rf"release\.{field}\b", text) for text in texts)}
     assert unused == set()
 
@@ -249,15 +249,18 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
 def test_requests_of_resized_pods(status: dict[str, Any], maxima: int, sums: int) -> None:
     pod = resized(**status)
     assert pod_requests(pod, use_status=True).get("cpu", 0) == maxima
-    assert pod_requests(pod, use_status=True, sums=True).get("cpu", 0) == sums
-    assert pod_requests(pod, sums=True)["cpu"] == 5000
+    assert pod_requests(pod, use_status=True, rules=RequestRules(sums=True)).get("cpu", 0) == sums
+    assert pod_requests(pod, rules=RequestRules(sums=True))["cpu"] == 5000
     assert NodeTable(V1_37).template(pod).requests.get("cpu", 0) == sums
     assert NodeTable(V1_36).template(pod).requests.get("cpu", 0) == maxima
 
 
 def test_defaults_are_added_to_each_sum() -> None:
     pod = make_pod("p").container(req={}).container(req={"cpu": "1"}).given("c2", allocated={"cpu": "3"}).obj()
-    assert pod_requests_nonzero(pod, use_status=True, sums=True) == {"cpu": 3100, "memory": 400 << 20}
+    assert pod_requests_nonzero(pod, use_status=True, rules=RequestRules(sums=True)) == {
+        "cpu": 3100,
+        "memory": 400 << 20,
+    }
 
 
 # Preemption

@@ -14,6 +14,7 @@ from mooring.api.pod import Pod
 from mooring.config import PluginSpec, load_config
 from mooring.framework import Code, PermitWait, Plugin, PostFilterResult, PreFilterResult, Status
 from mooring.framework.points import points_of
+from mooring.releases import NEWEST, Release, with_gates
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
@@ -71,14 +72,14 @@ class Events:
 class World:
     """An engine whose one plugin besides the built-in ones does as it is told."""
 
-    def __init__(self, *objects: Any, **answers: Any) -> None:
+    def __init__(self, *objects: Any, release: Release = NEWEST, **answers: Any) -> None:
         specs = {"Custom": PluginSpec("Custom", points_of(Custom), None)}
         self.now = 1000.0
         self.events = Events()
         self.expected: list[tuple[str, str]] = []
         config = CONFIG.replace("enabled: [", "disabled: [{name: DefaultBinder}], enabled: [")
         self.engine = Engine(
-            load_config(config, source="test", plugins=specs),
+            load_config(config, source="test", plugins=specs, release=release),
             plugins={"Custom": Custom},
             clock=lambda: self.now,
             rng=random.Random(0),
@@ -448,3 +449,13 @@ async def test_the_expected_node_is_told(answers: dict[str, Any], told: list[tup
     world.engine.profiles.waiting_pods.expire(world.now + 1)
     await binding
     assert world.expected == told
+
+
+@pytest.mark.parametrize("answers", [{"pre_bind": None}, {"permit": PermitWait(0)}], ids=["pre_bind", "permit"])
+async def test_the_expected_node_is_not_told_without_the_gate(answers: dict[str, Any]) -> None:
+    world = World(P, release=with_gates(NEWEST, {"NominatedNodeNameForExpectation": False})[0], **answers)
+    binding = asyncio.ensure_future(world.engine.bind(world.decided()))
+    await asyncio.sleep(0)
+    world.engine.profiles.waiting_pods.expire(world.now + 1)
+    await binding
+    assert world.expected == []

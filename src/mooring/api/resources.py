@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mooring.api.label_validation import is_label_key
 from mooring.api.quantity import (
@@ -23,6 +23,7 @@ from mooring.api.quantity import (
     parse_quantity,
     value,
 )
+from mooring.releases import Release
 from mooring.unexpected_errors import shortened
 
 if TYPE_CHECKING:
@@ -122,59 +123,73 @@ def check_amounts(field: str, amounts: Mapping[str, QuantityLike] | None) -> Non
             raise QuantityError(f"{field}: {shortened(name, _MAX_NAME)}: {error}") from None
 
 
-def pod_requests(
-    pod: Pod, *, use_status: bool = False, pod_level: bool = True, sums: bool = False, claims: bool = False
-) -> dict[str, int]:
+class RequestRules(NamedTuple):
+    """What counts as a request of a pod, beside its containers and overhead. Releases and feature gates differ."""
+
+    #: Whether pod-level requests count.
+    pod_level: bool = True
+    #: Whether pod-level resources in the status count, for pods on a node.
+    pod_level_status: bool = True
+    #: Whether a pod that is being resized counts with the maximum of sums over its containers, as since 1.37, instead
+    #: of a sum of maxima.
+    sums: bool = False
+    #: Whether what the devices of its claims take from the node counts.
+    claims: bool = False
+
+    @classmethod
+    def of(cls, release: Release, *, claims: bool = False) -> RequestRules:
+        """Return the rules of a release with its gates. ``claims`` is whether those of the pod may count."""
+        return cls(
+            pod_level=release.enabled("PodLevelResources"),
+            pod_level_status=release.enabled("InPlacePodLevelResourcesVerticalScaling"),
+            sums=release.resized_requests_by_sum,
+            claims=claims and release.enabled("DRANodeAllocatableResources"),
+        )
+
+
+DEFAULT_RULES: Final = RequestRules()
+
+
+def pod_requests(pod: Pod, *, use_status: bool = False, rules: RequestRules = DEFAULT_RULES) -> dict[str, int]:
     """Return the requests of a pod: CPU in millicores, others in whole units, rounded up.
 
-    `use_status` includes allocated resources, for pods on a node; `pod_level` includes pod-level requests; `claims`,
-    what the devices of its claims take from the node. A request of 0 is in the result; an absent one is not. A pod that
-    is being resized counts with the maximum of requested, allocated and actual resources: of each container by default,
-    of their sums with `sums`, as since Kubernetes 1.37.
+    `use_status` includes allocated resources, for pods on a node. A request of 0 is in the result; an absent one is
+    not. A pod that is being resized counts with the maximum of requested, allocated and actual resources.
     """
-    if _is_simple(pod, use_status=use_status, sums=sums, claims=claims):
+    if _is_simple(pod, rules, use_status=use_status):
         return amounts(pod.spec.containers[0].resources.requests)
-    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=sums, claims=claims, defaults={}))
+    return _rounded(_total(pod, rules, use_status=use_status, defaults={}))
 
 
-def pod_requests_nonzero(
-    pod: Pod, *, use_status: bool = False, pod_level: bool = True, sums: bool = False, claims: bool = False
-) -> dict[str, int]:
+def pod_requests_nonzero(pod: Pod, *, use_status: bool = False, rules: RequestRules = DEFAULT_RULES) -> dict[str, int]:
     """Return the requests with 100m CPU and 200Mi memory for each container without requests.
 
     A pod with pod-level requests gets the default only for resources that neither it nor a container requests.
     """
-    if _is_simple(pod, use_status=use_status, sums=sums, claims=claims):
+    if _is_simple(pod, rules, use_status=use_status):
         asked = amounts(pod.spec.containers[0].resources.requests)
         return {**_NONZERO_AMOUNTS, **asked}
     defaults = _NONZERO
-    if pod_level and has_pod_level_requests(pod):
-        known = _total(pod, use_status=use_status, pod_level=True, sums=sums, claims=claims, defaults={})
+    if rules.pod_level and has_pod_level_requests(pod):
+        known = _total(pod, rules, use_status=use_status, defaults={})
         defaults = {name: default for name, default in _NONZERO.items() if name not in known}
-    total = _total(pod, use_status=use_status, pod_level=pod_level, sums=sums, claims=claims, defaults=defaults)
-    return _rounded(total)
+    return _rounded(_total(pod, rules, use_status=use_status, defaults=defaults))
 
 
-def placed_pod_requests(
-    pod: Pod, *, sums: bool, pod_level: bool = True, claims: bool = False
-) -> tuple[dict[str, int], dict[str, int]]:
+def placed_pod_requests(pod: Pod, rules: RequestRules) -> tuple[dict[str, int], dict[str, int]]:
     """Return what ``pod_requests`` and ``pod_requests_nonzero`` return for a pod on a node (``use_status``)."""
-    if _is_simple(pod, use_status=True, sums=sums, claims=claims):
+    if _is_simple(pod, rules, use_status=True):
         asked = amounts(pod.spec.containers[0].resources.requests)
         return asked, {**_NONZERO_AMOUNTS, **asked}
-    return (
-        pod_requests(pod, use_status=True, pod_level=pod_level, sums=sums, claims=claims),
-        pod_requests_nonzero(pod, use_status=True, pod_level=pod_level, sums=sums, claims=claims),
-    )
+    return pod_requests(pod, use_status=True, rules=rules), pod_requests_nonzero(pod, use_status=True, rules=rules)
 
 
-def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> dict[str, int]:
+def pod_requests_for_score(pod: Pod, *, use_status: bool = True, rules: RequestRules = DEFAULT_RULES) -> dict[str, int]:
     """Return the requests as allocation scorers count them.
 
     Each container without requests has the defaults, even if the pod has pod-level requests.
     """
-    total = _total(pod, use_status=use_status, pod_level=pod_level, sums=False, claims=False, defaults=_NONZERO)
-    return _rounded(total)
+    return _rounded(_total(pod, rules, use_status=use_status, defaults=_NONZERO))
 
 
 def claim_amounts(pod: Pod) -> dict[str, Quantity]:
@@ -222,7 +237,7 @@ def _resize_reason(pod: Pod) -> str | None:
     return None
 
 
-def _is_simple(pod: Pod, *, use_status: bool, sums: bool, claims: bool) -> bool:
+def _is_simple(pod: Pod, rules: RequestRules, *, use_status: bool) -> bool:
     """Return whether the request of the pod is that of its only container, as for most pods."""
     spec, status = pod.spec, pod.status
     return (
@@ -231,8 +246,8 @@ def _is_simple(pod: Pod, *, use_status: bool, sums: bool, claims: bool) -> bool:
         and not spec.overhead
         and spec.resources is None
         and not (use_status and status.container_statuses)
-        and not (use_status and sums and (status.allocated_resources or is_resize_infeasible(pod)))
-        and not (claims and status.node_allocatable_resource_claim_statuses)
+        and not (use_status and rules.sums and (status.allocated_resources or is_resize_infeasible(pod)))
+        and not (rules.claims and status.node_allocatable_resource_claim_statuses)
     )
 
 
@@ -240,15 +255,16 @@ def _rounded(total: _Amounts) -> dict[str, int]:
     return {name: quantity.scaled(-3 if name == CPU else 0) for name, quantity in total.items()}
 
 
-def _total(pod: Pod, *, use_status: bool, pod_level: bool, sums: bool, claims: bool, defaults: _Amounts) -> _Amounts:
-    of_claims = claim_amounts(pod) if claims else {}
-    if use_status and sums:
-        total = _resized_total(pod, defaults, of_claims)
+def _total(pod: Pod, rules: RequestRules, *, use_status: bool, defaults: _Amounts) -> _Amounts:
+    of_claims = claim_amounts(pod) if rules.claims else {}
+    if use_status and rules.sums:
+        total = _resized_total(pod, rules, defaults, of_claims)
     else:
         total = _containers_total(pod, use_status=use_status, defaults=defaults)
         _add(total, of_claims)
-    if pod_level and pod.spec.resources is not None:
-        total.update(_pod_level_requests(pod, pod.spec.resources, use_status=use_status, sums=sums))
+    if rules.pod_level and pod.spec.resources is not None:
+        use_status = use_status and rules.pod_level_status
+        total.update(_pod_level_requests(pod, pod.spec.resources, use_status=use_status, sums=rules.sums))
     _add(total, _parsed(pod.spec.overhead))
     return total
 
@@ -274,7 +290,7 @@ def _containers_total(pod: Pod, *, use_status: bool, defaults: _Amounts) -> _Amo
     return _added_up(pod, lambda container: _container(pod, container, statuses, defaults))
 
 
-def _resized_total(pod: Pod, defaults: _Amounts, of_claims: _Amounts) -> _Amounts:
+def _resized_total(pod: Pod, rules: RequestRules, defaults: _Amounts, of_claims: _Amounts) -> _Amounts:
     """Return the maximum of requested, allocated and actual resources, each added up over the containers.
 
     What claims take is part of the actual resources, and of the allocated ones of the whole pod.
@@ -296,7 +312,7 @@ def _resized_total(pod: Pod, defaults: _Amounts, of_claims: _Amounts) -> _Amount
 
     total: _Amounts = {} if infeasible else added_up(None)
     given = pod.status.resources
-    if pod.status.allocated_resources and given is not None and given.requests:
+    if rules.pod_level_status and pod.status.allocated_resources and given is not None and given.requests:
         _raise(total, _parsed(given.requests))
         _raise(total, _parsed(pod.status.allocated_resources))
     else:

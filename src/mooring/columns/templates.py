@@ -16,7 +16,7 @@ import msgspec
 
 from mooring.api.node_selectors import RequiredNodeAffinity, required_node_affinity
 from mooring.api.pod import Pod
-from mooring.api.resources import container_host_ports, placed_pod_requests
+from mooring.api.resources import RequestRules, container_host_ports, placed_pod_requests
 from mooring.columns.terms import PodAffinityTerms, affinity_terms
 from mooring.releases import Release
 
@@ -77,12 +77,7 @@ class PodTemplate:
         self.namespace = pod.namespace
         #: The pods' labels.
         self.labels = pod.labels
-        requests, nonzero = placed_pod_requests(
-            pod,
-            sums=release.resized_requests_by_sum,
-            pod_level=release.enabled("PodLevelResources"),
-            claims=bool(pod.node_name) and release.enabled("DRANodeAllocatableResources"),
-        )
+        requests, nonzero = placed_pod_requests(pod, RequestRules.of(release, claims=bool(pod.node_name)))
         self.requests: dict[str, int] = _negatable(requests)
         nonzero = _negatable(nonzero)
         self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))

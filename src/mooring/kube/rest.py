@@ -363,19 +363,15 @@ class Client:
         return _decode(answer, resource)
 
     async def patch_status(
-        self,
-        kind: "type[KubeObject] | Resource[Any]",
-        name: str,
-        patch: bytes,
-        *,
-        namespace: str = "",
-        type: PatchType = PatchType.STRATEGIC,
+        self, kind: "type[KubeObject] | Resource[Any]", name: str, patch: bytes, *, namespace: str = ""
     ) -> None:
-        """Patch the status of an object with the fast writer. The result is not decoded."""
+        """Patch the status of an object by strategic merge with the fast writer. The result is not decoded."""
         resource = resource_of(kind)
         path = resource.path(namespace=namespace, name=name, subresource="status")
         expected = Expected(resource.kind, name, namespace)
-        await self._call("PATCH", path, body=patch, content_type=type, fast_writes=True, expected=expected)
+        await self._call(
+            "PATCH", path, body=patch, content_type=PatchType.STRATEGIC, fast_writes=True, expected=expected
+        )
 
     async def delete(
         self,

@@ -141,10 +141,14 @@ class ApiClaimWriter:
 
     async def patch_pod_status(self, pod: Pod, patch: dict[str, Any], *, merge: bool = False) -> None:
         """Patch the status of a pod."""
-        body = msgspec.json.encode({"metadata": {"uid": pod.uid}, **patch})
-        type = PatchType.MERGE if merge else PatchType.STRATEGIC
-        work = self._client.patch_status(Pod, pod.name, body, namespace=pod.namespace, type=type)
-        await _checked(self._answered(work))
+        body = {"metadata": {"uid": pod.uid}, **patch}
+        client, where = self._client, pod.namespace
+        if merge:
+            work = client.patch(Pod, pod.name, body, namespace=where, subresource="status", type=PatchType.MERGE)
+            await _checked(self._answered(work))
+            return
+        encoded = msgspec.json.encode(body)
+        await _checked(self._answered(client.patch_status(Pod, pod.name, encoded, namespace=where)))
 
     async def pause(self, seconds: float) -> None:
         """Sleep."""

@@ -67,7 +67,7 @@ def release_for_server(minor: int) -> Release:
 def with_gates(release: Release, wanted: Mapping[str, bool]) -> tuple[Release, list[str]]:
     """Return a release with feature gates set, and notes about those without effect. Raises GateError."""
     later = {gate for each in RELEASES[RELEASES.index(_plain(release)) + 1 :] for gate in each.gates}
-    changes, notes = check_gates(wanted, release.gates, version=release.version, later=later)
+    changes, notes = check_gates(wanted, release.gates, release.stages, version=release.version, later=later)
     return msgspec.structs.replace(release, gate_changes=changes), notes
 
 

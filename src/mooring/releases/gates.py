@@ -7,24 +7,27 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 GateDefault = Literal["on", "off", "locked on", "locked off"]
+GateStage = Literal["alpha", "beta"]
 #: Gate -> its default. A locked gate cannot be changed.
 GateTable = Mapping[str, GateDefault]
+#: Gate -> its stage. Gates that are generally available or deprecated are absent.
+GateStages = Mapping[str, GateStage]
 
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Gates that a profile obeys in both states. Built-in plugins read them with ``handle.release.enabled``.
+#: Gates that the scheduler obeys in both states. Built-in plugins read them with ``handle.release.enabled``.
 SUPPORTED: Final = _names(
     """
     DRAConsumableCapacity DRADerivedAttributes DRADeviceBindingConditions DRADeviceCompatibilityGroups
     DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAFractionalCapacityRange DRAListTypeAttributes
     DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GenericWorkload
-    MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures StorageCapacityScoring TaintTolerationComparisonOperators
-    TopologyAwareWorkloadScheduling
-    VolumeLimitScaling
+    InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures
+    NominatedNodeNameForExpectation PodLevelResources StorageCapacityScoring TaintTolerationComparisonOperators
+    TopologyAwareWorkloadScheduling VolumeLimitScaling
     """
 )
 #: Supported gate -> the first emulated version in which Mooring supports it.
@@ -37,26 +40,41 @@ _SUPPORTED_SINCE: Final = {
 #: Other gates that change the decisions of kube-scheduler. Only their defaults are supported.
 _DECISIVE: Final = _names(
     """
-    CompositePodGroup CoordinatedLeaderElection GangScheduling
-    InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingSchedulerPreemption
-    NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResources
-    WorkloadAwarePreemption
+    CompositePodGroup CoordinatedLeaderElection GangScheduling InPlacePodVerticalScalingSchedulerPreemption
+    PodGroupPreemptionPolicy WorkloadAwarePreemption
     """
 )
-#: Gate -> the gates that it needs, as far as they are supported or decisive.
+#: Gate -> the gates that it needs and that are not locked in every release.
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "InPlacePodLevelResourcesVerticalScaling": ("NodeDeclaredFeatures",),
-    "InPlacePodVerticalScalingInitContainers": ("NodeDeclaredFeatures",),
+    "ClusterTrustBundleProjection": ("ClusterTrustBundle",),
+    "CompositePodGroup": ("GenericWorkload", "TopologyAwareWorkloadScheduling"),
     "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
     "DRADeviceCompatibilityGroups": ("DRAPartitionableDevices",),
     "DRADeviceTaintRules": ("DRADeviceTaints",),
     "DRAFractionalCapacityRange": ("DRAConsumableCapacity",),
     "DRAOptionalNodeOperations": ("NodeDeclaredFeatures",),
     "DRAPartitionableDevicesType": ("DRAPartitionableDevices", "DRAResourcePoolStatus"),
-    "DRAWorkloadResourceClaims": ("GenericWorkload",),
-    "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
-    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
     "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus",),
+    "DRAWorkloadResourceClaims": ("GenericWorkload",),
+    "ExtendWebSocketsToKubelet": ("NodeDeclaredFeatures",),
+    "GangScheduling": ("GenericWorkload",),
+    "GracefulNodeShutdownBasedOnPodPriority": ("GracefulNodeShutdown",),
+    "InPlacePodLevelResourcesVerticalScaling": ("PodLevelResources", "NodeDeclaredFeatures"),
+    "InPlacePodVerticalScalingInitContainers": ("NodeDeclaredFeatures",),
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
+    "PodGroupPreemptionPolicy": ("GenericWorkload",),
+    "PodLevelResourceManagers": ("PodLevelResources",),
+    "PodLevelResourcesFixDefaulting": ("PodLevelResources",),
+    "PodLevelResourcesFixKubeletQOSClass": ("PodLevelResources",),
+    "ResourceHealthStatusMessage": ("ResourceHealthStatus",),
+    "RestartAllContainersOnContainerExits": ("ContainerRestartRules", "NodeDeclaredFeatures"),
+    "StorageVersionAPI": ("APIServerIdentity",),
+    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
+    "UnknownVersionInteroperabilityProxy": ("APIServerIdentity",),
+    "UserNamespacesHostNetworkSupport": ("NodeDeclaredFeatures",),
+    "WindowsGracefulNodeShutdown": ("GracefulNodeShutdown",),
+    "WorkloadAwarePreemption": ("GangScheduling",),
+    "WorkloadWithJob": ("GenericWorkload",),
 }
 #: Gates each of which selects the experimental allocator of devices since 1.37.
 EXPERIMENTAL_ALLOCATOR: Final = (
@@ -65,7 +83,8 @@ EXPERIMENTAL_ALLOCATOR: Final = (
     "DRAListTypeAttributes",
     "DRAOptionalNodeOperations",
 )
-_GROUPS: Final = frozenset({"AllAlpha", "AllBeta"})
+#: Gates that set all gates of a stage which are not set themselves.
+_GROUPS: Final[Mapping[str, GateStage]] = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
 
 class GateError(ValueError):
@@ -91,8 +110,21 @@ def changed_table(
     return {name: default for name, default in before.items() if name not in gone} | changes
 
 
+def gate_stages(table: GateTable, *, off_in_beta: str, stable: str) -> dict[str, GateStage]:
+    """Return the stages of the gates that can be changed: those that are on are beta, those that are off are alpha.
+
+    The exceptions are named: beta features that are off, and features that are generally available or deprecated.
+    """
+    beta, neither = _names(off_in_beta), _names(stable)
+    return {
+        name: "beta" if default == "on" or name in beta else "alpha"
+        for name, default in table.items()
+        if default in ("on", "off") and name not in neither
+    }
+
+
 def check_gates(
-    wanted: Mapping[str, bool], table: GateTable, *, version: str, later: Iterable[str] = ()
+    wanted: Mapping[str, bool], table: GateTable, stages: GateStages, *, version: str, later: Iterable[str] = ()
 ) -> tuple[dict[str, bool], list[str]]:
     """Return the gates that change decisions, and notes about those without effect. Raises GateError.
 
@@ -101,13 +133,9 @@ def check_gates(
     changes: dict[str, bool] = {}
     notes: list[str] = []
     for name, value in wanted.items():
-        word = "true" if value else "false"
         if name in _GROUPS:
-            if value or name == "AllBeta":
-                raise GateError(
-                    f"{name}={word} sets gates that change how kube-scheduler decides; name the gates that you need"
-                )
             continue
+        word = _word(value)
         default = table.get(name)
         if default is None:
             raise GateError(_unknown(name, word, table, version, frozenset(later)))
@@ -115,7 +143,7 @@ def check_gates(
         if value == is_on:
             continue
         if default.startswith("locked"):
-            locked = "true" if is_on else "false"
+            locked = _word(is_on)
             raise GateError(f"cannot set feature gate {name} to {word}, feature is locked to {locked}; remove it")
         since = _SUPPORTED_SINCE.get(name)
         if since is not None and version < since:
@@ -129,15 +157,46 @@ def check_gates(
             changes[name] = value
         else:
             notes.append(f"{name}={word} has no effect on a scheduler")
-    _check_needs(wanted, table)
+    by_group = {group: _set_by(group, wanted, table, stages) for group in _GROUPS if group in wanted}
+    _check_needs({**wanted, **{name: wanted[group] for group, names in by_group.items() for name in names}}, table)
+    for group, names in by_group.items():
+        setting = f"{group}={_word(wanted[group])}"
+        _check_group(setting, names, table, version)
+        changes |= {name: wanted[group] for name in names if name in SUPPORTED}
+        if others := sum(name not in SUPPORTED for name in names):
+            notes.append(f"{setting} sets {others} gates that have no effect on a scheduler")
     return changes, notes
+
+
+def _set_by(group: str, wanted: Mapping[str, bool], table: GateTable, stages: GateStages) -> list[str]:
+    """Return the gates that a group sets to another value than their default."""
+    return [
+        name
+        for name, stage in stages.items()
+        if stage == _GROUPS[group] and name not in wanted and table[name].endswith("on") != wanted[group]
+    ]
+
+
+def _check_group(setting: str, names: Iterable[str], table: GateTable, version: str) -> None:
+    """Refuse a group if it sets gates that Mooring cannot honour in the release."""
+    unable = [name for name in names if name in _DECISIVE or version < _SUPPORTED_SINCE.get(name, "")]
+    if unable:
+        kept = ",".join(f"{name}={_word(table[name].endswith('on'))}" for name in sorted(unable))
+        raise GateError(
+            f"{setting} sets gates of which Mooring only supports the default in {version}: "
+            f"{', '.join(sorted(unable))}. Add {kept}"
+        )
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _check_needs(wanted: Mapping[str, bool], table: GateTable) -> None:
     for name, needed in _NEEDS.items():
         if not wanted.get(name, table.get(name, "off").endswith("on")):
             continue
-        missing = [each for each in needed if not wanted.get(each, table.get(each, "off").endswith("on"))]
+        missing = sorted(each for each in needed if not wanted.get(each, table.get(each, "off").endswith("on")))
         if missing:
             names = " ".join(missing)
             raise GateError(

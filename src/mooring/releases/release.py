@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mooring.releases.gates import EXPERIMENTAL_ALLOCATOR, GateTable
+from mooring.releases.gates import EXPERIMENTAL_ALLOCATOR, GateStages, GateTable
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +22,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     reference: str
     #: The feature gates and their defaults.
     gates: GateTable
+    #: The stages of the gates, for AllAlpha and AllBeta.
+    stages: GateStages
     #: Feature gates that are set to another value than their default.
     gate_changes: Mapping[str, bool] = msgspec.field(default_factory=dict)
 

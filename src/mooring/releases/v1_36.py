@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.releases.gates import gate_table
+from mooring.releases.gates import gate_stages, gate_table
 from mooring.releases.release import Release
 
 _FILTERS: Final = "preFilter filter"
@@ -87,11 +87,28 @@ GATES: Final = gate_table(
     """,
 )
 
+STAGES: Final = gate_stages(
+    GATES,
+    off_in_beta="""
+    ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode CoordinatedLeaderElection
+    DRADeviceTaintRules LocalStorageCapacityIsolationFSQuotaMonitoring MaxUnavailableStatefulSet PodCertificateRequest
+    SELinuxMount SchedulerAsyncAPICalls StorageVersionMigrator
+    """,
+    stable="""
+    AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests AllowServiceExternalIPs
+    ChangeContainerStatusOnKubeletRestart CustomCPUCFSQuotaPeriod DRAPrioritizedList DeclarativeValidationTakeover
+    DisableCPUQuotaWithExclusiveCPUs InformerResourceVersion KMSv1 KubeletPodResourcesListUseActivePods
+    KubeletRegistrationGetOnExistsOnly MutatingAdmissionPolicy ServiceCIDRStatusFieldWiping StorageNamespaceIndex
+    UnauthenticatedHTTP2DOSMitigation WindowsHostNetwork
+    """,
+)
+
 V1_36: Final = Release(
     version="1.36",
     reference="v1.36.4",
     api_versions={"DeviceTaintRule": "v1beta2"},
     gates=GATES,
+    stages=STAGES,
     default_plugins=(
         "SchedulingGates PrioritySort NodeUnschedulable NodeName TaintToleration:3 NodeAffinity:2 NodePorts"
         " NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread:2"

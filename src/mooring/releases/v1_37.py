@@ -6,52 +6,70 @@ from typing import Final
 
 import msgspec
 
-from mooring.releases.gates import changed_table
+from mooring.releases.gates import changed_table, gate_stages
 from mooring.releases.v1_36 import V1_36
+
+GATES: Final = changed_table(
+    V1_36.gates,
+    on="""
+    AllowUnsafeMalformedObjectDeletion ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
+    EtcdRangeStream ExcludeAdmissionWebhookVirtualResources HPAGeneration
+    HPAOptimizedSelectorStore HPAScaleToZero HugepageAwareEviction KubeProxyIPVS KubeletInUserNamespace
+    ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS NFTablesNetlink NativeHistograms
+    NodeControllerLeaseCircuitBreaker PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
+    PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass PodsAPI SELinuxMount
+    StaleControllerConsistencyHPA StorageCapacityScoring StorageVersionMigrator VolumeLimitScaling
+    WatchListCompression WebhookRoundTripLoadBalancing
+    """,
+    # DRAFractionalCapacityRange is on only with --min-compatibility-version=1.37.
+    off="""
+    DRAFractionalCapacityRange
+    APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CompositePodGroup
+    ConsistentListFromCacheSkipTimeoutFallback DRADerivedAttributes DRADeviceCompatibilityGroups
+    DRAOptionalNodeOperations DRAPartitionableDevicesType DefaultPodSysctls EmptyDirVolumeMode EvictionRequestAPI
+    GRPCContainerProbeTLS H2CContainerProbe InPlacePodVerticalScalingMemoryBackedVolumes
+    InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath
+    KubeProxyNFTablesLocalhostNodePorts KubeletAllocatedPodsEndpoint NodeLifecycleConditions
+    PodGroupPreemptionPolicy SchedulerPreQueueingHints StatefulSetRecreateStrategy VolumeBindMountOptions
+    """,
+    locked_on="""
+    DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAPrioritizedList DRAResourceClaimDeviceStatus
+    DisableCPUQuotaWithExclusiveCPUs HPAConfigurableTolerance HostnameOverride
+    InPlacePodVerticalScalingInitContainers NodeDeclaredFeatures PLEGOnDemandRelist
+    PodReadyToStartContainersCondition RelaxedServiceNameValidation WatchCacheInitializationPostStartHook
+    """,
+    locked_off="DeclarativeValidationTakeover",
+    removed="""
+    APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors
+    AuthorizeWithSelectors BtreeWatchCache ConsistentListFromCache GangScheduling JobBackoffLimitPerIndex
+    JobPodReplacementPolicy JobSuccessPolicy LogarithmicScaleDown OrderedNamespaceDeletion PodLifecycleSleepAction
+    PodLifecycleSleepActionAllowZero PreventStaticPodAPIReferences RelaxedDNSSearchValidation
+    ResilientWatchCacheInitialization RetryGenerateName SchedulerQueueingHints SidecarContainers
+    StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration
+    WorkloadAwarePreemption
+    """,
+)
 
 V1_37: Final = msgspec.structs.replace(
     V1_36,
     version="1.37",
     reference="v1.37.1",
     api_versions={},
-    gates=changed_table(
-        V1_36.gates,
-        on="""
-        AllowUnsafeMalformedObjectDeletion ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
-        EtcdRangeStream ExcludeAdmissionWebhookVirtualResources HPAGeneration
-        HPAOptimizedSelectorStore HPAScaleToZero HugepageAwareEviction KubeProxyIPVS KubeletInUserNamespace
-        ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS NFTablesNetlink NativeHistograms
-        NodeControllerLeaseCircuitBreaker PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
-        PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass PodsAPI SELinuxMount
-        StaleControllerConsistencyHPA StorageCapacityScoring StorageVersionMigrator VolumeLimitScaling
-        WatchListCompression WebhookRoundTripLoadBalancing
+    gates=GATES,
+    stages=gate_stages(
+        GATES,
+        off_in_beta="""
+        CoordinatedLeaderElection DRAFractionalCapacityRange DRAWorkloadResourceClaims GenericWorkload
+        LocalStorageCapacityIsolationFSQuotaMonitoring PodAndContainerStatsFromCRI PodLevelResourceManagers
+        SchedulerAsyncAPICalls
         """,
-        # DRAFractionalCapacityRange is on only with --min-compatibility-version=1.37.
-        off="""
-        DRAFractionalCapacityRange
-        APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CompositePodGroup
-        ConsistentListFromCacheSkipTimeoutFallback DRADerivedAttributes DRADeviceCompatibilityGroups
-        DRAOptionalNodeOperations DRAPartitionableDevicesType DefaultPodSysctls EmptyDirVolumeMode EvictionRequestAPI
-        GRPCContainerProbeTLS H2CContainerProbe InPlacePodVerticalScalingMemoryBackedVolumes
-        InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath
-        KubeProxyNFTablesLocalhostNodePorts KubeletAllocatedPodsEndpoint NodeLifecycleConditions
-        PodGroupPreemptionPolicy SchedulerPreQueueingHints StatefulSetRecreateStrategy VolumeBindMountOptions
-        """,
-        locked_on="""
-        DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAPrioritizedList DRAResourceClaimDeviceStatus
-        DisableCPUQuotaWithExclusiveCPUs HPAConfigurableTolerance HostnameOverride
-        InPlacePodVerticalScalingInitContainers NodeDeclaredFeatures PLEGOnDemandRelist
-        PodReadyToStartContainersCondition RelaxedServiceNameValidation WatchCacheInitializationPostStartHook
-        """,
-        locked_off="DeclarativeValidationTakeover",
-        removed="""
-        APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors
-        AuthorizeWithSelectors BtreeWatchCache ConsistentListFromCache GangScheduling JobBackoffLimitPerIndex
-        JobPodReplacementPolicy JobSuccessPolicy LogarithmicScaleDown OrderedNamespaceDeletion PodLifecycleSleepAction
-        PodLifecycleSleepActionAllowZero PreventStaticPodAPIReferences RelaxedDNSSearchValidation
-        ResilientWatchCacheInitialization RetryGenerateName SchedulerQueueingHints SidecarContainers
-        StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration
-        WorkloadAwarePreemption
+        stable="""
+        AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests AllowServiceExternalIPs
+        ChangeContainerStatusOnKubeletRestart ClusterTrustBundle ClusterTrustBundleProjection CustomCPUCFSQuotaPeriod
+        H2CContainerProbe InformerResourceVersion KMSv1 KubeProxyIPVS KubeletPodResourcesListUseActivePods
+        KubeletRegistrationGetOnExistsOnly MutatingAdmissionPolicy PodCertificateRequest SELinuxMount
+        ServiceCIDRStatusFieldWiping StorageNamespaceIndex StorageVersionMigrator UnauthenticatedHTTP2DOSMitigation
+        WindowsHostNetwork
         """,
     ),
     # NodeName comes before NodeUnschedulable.

@@ -301,9 +301,12 @@ class ScheduleOne:
         pod, node_name = assumed.pod, assumed.node_name
         profile = runner.profile
         points = observer.points(profile.name, pod.uid) if observer is not None else None
-        status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
+        status, pre_binders = SUCCESS, tuple(bound for bound, _ in profile.pre_flights)
+        publishes = self.cache.table.release.enabled("NominatedNodeNameForExpectation")
+        if publishes:
+            status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
         rejected = False
-        takes_long = status.is_success and self._expect is not None and (pre_binders or assumed.waits)
+        takes_long = publishes and status.is_success and (pre_binders or assumed.waits)
         end = self._expect(pod, node_name) if takes_long and self._expect is not None else None
         try:
             if status.is_success:

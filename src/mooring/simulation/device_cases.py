@@ -21,7 +21,7 @@ from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
 from mooring.framework.custom_resources import event_name
 from mooring.framework.device_allocations import claim_statuses
-from mooring.framework.events import ActionType, ClusterEvent, Hint
+from mooring.framework.events import POD_EVENTS, ActionType, ClusterEvent, Hint
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.plugins.dynamic_resources import DynamicResources
@@ -139,9 +139,12 @@ def shown_allocation(value: Any, now: str) -> Any:
 
 
 def has_devices(case: Mapping[str, Any]) -> bool:
-    """Return whether a case is about devices: it has claims, classes or slices."""
+    """Return whether a case is about devices: it has claims, classes or slices, or its pod refers to claims."""
     kinds = {kind.__name__ for kind in DEVICE_KINDS}
-    objects = case.get("objects")
+    objects, pod = case.get("objects"), case.get("pod")
+    spec = pod.get("spec") if isinstance(pod, dict) else None
+    if "before" in case or "events" in case or (isinstance(spec, dict) and spec.get("resourceClaims")):
+        return True
     return isinstance(objects, list) and any(isinstance(each, dict) and each.get("kind") in kinds for each in objects)
 
 
@@ -241,7 +244,8 @@ class DeviceCase:
         old = object_of(event["old"], f"{where}.old") if event.get("old") else None
         new = object_of(event["new"], f"{where}.new") if event.get("new") else None
         resource, action = _event(old, new)
-        covering = [each for each in registered if each.resource == resource and each.actions & action]
+        resources = {resource, *POD_EVENTS} if resource == "Pod" else {resource}
+        covering = [each for each in registered if each.resource in resources and each.actions & action]
         if not covering:
             return "not registered"
         queues = any(each.hint is None or each.hint(pod, old, new) is Hint.QUEUE for each in covering)

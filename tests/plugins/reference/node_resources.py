@@ -11,6 +11,7 @@ import numpy as np
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import (
+    RequestRules,
     amounts,
     is_extended,
     is_scalar,
@@ -30,7 +31,7 @@ def used(cluster: Cluster, node: Node, name: str, *, nonzero: bool) -> int:
     total = 0
     for pod in cluster.on(node):
         count = pod_requests_nonzero if nonzero and name in ("cpu", "memory") else pod_requests
-        total += count(pod, use_status=True, sums=NEWEST.resized_requests_by_sum).get(name, 0)
+        total += count(pod, use_status=True, rules=RequestRules.of(NEWEST)).get(name, 0)
     return total
 
 
@@ -69,7 +70,7 @@ class Fit:
     @staticmethod
     def score(cluster: Cluster, pod: Pod, node: Node, args: Any) -> int:
         strategy = (args or {}).get("scoringStrategy", {"type": "LeastAllocated"})
-        asked = pod_requests_for_score(pod, use_status=False, pod_level=False)
+        asked = pod_requests_for_score(pod, use_status=False, rules=RequestRules(pod_level=False))
         total = weights = 0
         for resource in strategy.get("resources") or DEFAULT:
             name, weight = resource["name"], resource.get("weight", 1)

@@ -29,7 +29,7 @@ from mooring.api.pod import (
     Pod,
 )
 from mooring.api.quantity import Quantity, QuantityLike, format_like, parse_quantity
-from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages, pod_requests
+from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, RequestRules, is_hugepages, pod_requests
 from mooring.framework import NodeInfo, Nodes, Status
 from mooring.plugins.dynamic_resources.device_index import DeviceIndex
 from mooring.plugins.dynamic_resources.pod_level_coverage import uncovered_by_pod_level
@@ -83,7 +83,7 @@ class NodeAllocatable:
 
     def __init__(self, index: DeviceIndex, release: Release) -> None:
         self._index = index
-        self._pod_level = release.enabled("PodLevelResources")
+        self._rules = RequestRules.of(release, claims=True)
 
     # Claims that other pods use
 
@@ -150,9 +150,9 @@ class NodeAllocatable:
     def _demand(self, pod: Pod, statuses: tuple[NodeAllocatableResourceClaimStatus, ...]) -> Demand:
         status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=statuses)
         with_claims = msgspec.structs.replace(pod, status=status)
-        if self._pod_level and statuses and (problem := uncovered_by_pod_level(with_claims)):
+        if self._rules.pod_level and statuses and (problem := uncovered_by_pod_level(with_claims)):
             return Demand(status=Status.unresolvable(problem))
-        requests = pod_requests(with_claims, pod_level=self._pod_level, claims=True)
+        requests = pod_requests(with_claims, rules=self._rules)
         counted = [(name, requests[name]) for name in _ALWAYS_COUNTED if requests.get(name, 0) > 0]
         counted += [(name, amount) for name, amount in requests.items() if is_hugepages(name)]
         return Demand(statuses, tuple(counted))

@@ -29,7 +29,7 @@ class DeviceHints:
         events = [
             ClusterEvent("Node", node),
             ClusterEvent("ResourceClaim", claim, self._after_claim_changed),
-            ClusterEvent("Pod", ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_changed),
+            self._own_pod(),
             ClusterEvent("DeviceClass", change),
             ClusterEvent("ResourceSlice", change),
         ]
@@ -37,6 +37,12 @@ class DeviceHints:
             any_change = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
             events.append(ClusterEvent("DeviceTaintRule", any_change, self._after_taint_rule_changed))
         return events
+
+    def _own_pod(self) -> ClusterEvent:
+        """Return the event of a claim that was created for the pod. In 1.36, the events of all pods are hinted."""
+        if self._release.own_pod_event == "TargetPod":
+            return ClusterEvent("TargetPod", ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_update)
+        return ClusterEvent("Pod", ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_changed)
 
     def _after_claim_changed(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
         if new is None:
@@ -51,9 +57,10 @@ class DeviceHints:
             return Hint.SKIP
         return Hint.QUEUE if old is None or old.status != new.status else Hint.SKIP
 
-    def _after_pod_changed(self, pod: Pod, _old: Pod | None, new: Pod) -> Hint:
-        if pod.uid != new.uid:
-            return Hint.SKIP
+    def _after_pod_changed(self, pod: Pod, old: Pod | None, new: Pod) -> Hint:
+        return Hint.SKIP if pod.uid != new.uid else self._after_update(pod, old, new)
+
+    def _after_update(self, _pod: Pod, _old: Pod | None, new: Pod) -> Hint:
         try:
             claims_of(new, self._state.tracker, of_groups=self._of_groups)
         except ClaimsNotReadyError:

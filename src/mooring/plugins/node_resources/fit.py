@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mooring.api.devices import DEVICE_CLASS_PREFIX, DeviceClass
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.resources import amounts, is_extended
+from mooring.api.resources import RequestRules, amounts, is_extended
 from mooring.columns.table import NOT_OFFERED
 from mooring.framework import (
     ActionType,
@@ -146,6 +146,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def setup(self) -> None:
         """Create the scorer."""
         self._extended = extended_resources(self.handle)
+        self._rules = RequestRules.of(self.handle.release)
         self.handle.lister(DeviceClass).listen(self._class_changed)
         names = (spec.name for spec in self.args.scoring_strategy.resources)
         self._device_resources = frozenset(filter(is_device_resource, names))
@@ -238,7 +239,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def _demand(self, template: PodTemplate) -> Demand:
         table = self.handle.table
         pod = template.pod
-        asked = tracked_requests(pod) if has_given_amounts(pod) else tracked(template.requests)
+        asked = tracked_requests(pod, self._rules) if has_given_amounts(pod) else tracked(template.requests)
         resources = [name for name, amount in asked.items() if amount > 0 and not self._is_ignored(name)]
         return Demand(resources, [(table.slots.get(name, NOT_OFFERED), asked[name]) for name in resources])
 
@@ -294,20 +295,29 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for pods that are deleted or scaled down, and nodes that are added or grow."""
         events = [
-            ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, _room_left),
+            ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, self._room_left),
             ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, self._room_added),
         ]
         if self.handle.release.enabled("DRAExtendedResource"):
             events.append(ClusterEvent("DeviceClass", ActionType.ADD | ActionType.UPDATE, _class_provides))
         return events
 
+    def _room_left(self, pod: Pod, old: Pod, new: Pod | None) -> Hint:
+        if new is None:
+            return Hint.QUEUE if old.node_name or old.status.nominated_node_name else Hint.SKIP
+        if new.uid == pod.uid:
+            return Hint.QUEUE
+        # As upstream, this hint always counts pod-level requests.
+        rules = self._rules._replace(pod_level=True)
+        return Hint.QUEUE if new.node_name and freed_by(pod, old, new, rules) else Hint.SKIP
+
     def _room_added(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         offered = amounts(new.status.allocatable)
         asked = [name for name, amount in pod.requests.items() if amount > 0 and is_device_resource(name)]
         delegated = {n for n in asked if offered.get(n, 0) <= 0 and self._extended.get(n) is not None}
-        if not fits_empty(pod, new, delegated):
+        if not fits_empty(pod, new, delegated, self._rules):
             return Hint.SKIP
-        return Hint.QUEUE if old is None or delegated or grown(pod, old, new) else Hint.SKIP
+        return Hint.QUEUE if old is None or delegated or grown(pod, old, new, self._rules) else Hint.SKIP
 
 
 def _compare(
@@ -347,14 +357,6 @@ def _compare_wide(demand: Demand, provided: Provided, masks: list[Mask]) -> Verd
         bits.insert(0, 0)
         codes = codes + 1
     return Verdicts(codes.reshape(-1), lambda code: demand.status(provided, bits[code]))
-
-
-def _room_left(pod: Pod, old: Pod, new: Pod | None) -> Hint:
-    if new is None:
-        return Hint.QUEUE if old.node_name or old.status.nominated_node_name else Hint.SKIP
-    if new.uid == pod.uid:
-        return Hint.QUEUE
-    return Hint.QUEUE if new.node_name and freed_by(pod, old, new) else Hint.SKIP
 
 
 def _class_provides(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> Hint:

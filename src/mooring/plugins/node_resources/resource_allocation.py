@@ -11,9 +11,11 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import (
     CPU,
+    DEFAULT_RULES,
     EPHEMERAL_STORAGE,
     MEMORY,
     PODS,
+    RequestRules,
     amounts,
     is_scalar,
     is_tracked,
@@ -94,7 +96,7 @@ class AllocationScorer:
             cpu, memory = template.nonzero
             return {**template.requests, CPU: cpu, MEMORY: memory}
         # Upstream's scorer ignores pod-level requests and allocated resources.
-        return pod_requests_for_score(pod, use_status=False, pod_level=False)
+        return pod_requests_for_score(pod, use_status=False, rules=_CONTAINERS)
 
     def score_row(self, plan: Plan, row: int) -> int:
         """Return the score of one row."""
@@ -249,6 +251,7 @@ class AllocationScorer:
 
 
 _BASE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_CONTAINERS = RequestRules(pod_level=False)
 
 
 def has_given_amounts(pod: Pod) -> bool:
@@ -257,9 +260,9 @@ def has_given_amounts(pod: Pod) -> bool:
     return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
 
 
-def tracked_requests(pod: Pod) -> dict[str, int]:
+def tracked_requests(pod: Pod, rules: RequestRules = DEFAULT_RULES) -> dict[str, int]:
     """Return the pod's requests for tracked resources, in the order in which they are reported."""
-    return tracked(pod_requests(pod))
+    return tracked(pod_requests(pod, rules=rules))
 
 
 def tracked(asked: Mapping[str, int]) -> dict[str, int]:
@@ -270,29 +273,29 @@ def tracked(asked: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def fits_empty(pod: Pod, node: Node, ignored: Collection[str] = ()) -> bool:
+def fits_empty(pod: Pod, node: Node, ignored: Collection[str] = (), rules: RequestRules = DEFAULT_RULES) -> bool:
     """Return whether the pod would fit on the node if it were empty; ``ignored`` resources do not count."""
     offered = amounts(node.status.allocatable)
     if offered.get(PODS, 0) < 1:
         return False
     return all(
         wanted <= offered.get(name, 0)
-        for name, wanted in tracked_requests(pod).items()
+        for name, wanted in tracked_requests(pod, rules).items()
         if wanted > 0 and name not in ignored
     )
 
 
-def grown(pod: Pod, old: Node, new: Node) -> bool:
+def grown(pod: Pod, old: Node, new: Node, rules: RequestRules = DEFAULT_RULES) -> bool:
     """Return whether a requested resource, or the maximum number of pods, of the node increased."""
     before, after = amounts(old.status.allocatable), amounts(new.status.allocatable)
     if after.get(PODS, 0) > before.get(PODS, 0):
         return True
-    wanted = [name for name, amount in tracked_requests(pod).items() if amount > 0]
+    wanted = [name for name, amount in tracked_requests(pod, rules).items() if amount > 0]
     return any(after.get(name, 0) > before.get(name, 0) for name in wanted)
 
 
-def freed_by(pod: Pod, old: Pod, new: Pod) -> bool:
+def freed_by(pod: Pod, old: Pod, new: Pod, rules: RequestRules = DEFAULT_RULES) -> bool:
     """Return whether another pod's resize frees a resource that the pod requests."""
-    before, after = pod_requests(old, use_status=True), pod_requests(new, use_status=True)
-    wanted = [name for name, amount in pod_requests(pod, use_status=True).items() if amount != 0 and is_tracked(name)]
+    before, after, asked = (pod_requests(each, use_status=True, rules=rules) for each in (old, new, pod))
+    wanted = [name for name, amount in asked.items() if amount != 0 and is_tracked(name)]
     return any(max(before.get(name, 0), 0) > max(after.get(name, 0), 0) for name in wanted)

@@ -14,7 +14,7 @@ import msgspec
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityLike, parse_quantity
-from mooring.api.resources import pod_requests
+from mooring.api.resources import DEFAULT_RULES, RequestRules, pod_requests
 from mooring.framework.events import ActionType, ClusterEvent, QueueingHint
 from mooring.framework.plugin_errors import contain
 from mooring.releases import NEWEST, Release
@@ -198,12 +198,15 @@ def event_label(resource: str, action: ActionType) -> str:
     return f"{_GROUPS.get(resource, '')}{resource}{_ACTIONS.get(int(action), '')}"
 
 
-def pod_update_actions(old: Pod, new: Pod) -> tuple[ActionType, ...]:
-    """Return the actions of a pod's update; UPDATE if none of the specific ones applies."""
+def pod_update_actions(old: Pod, new: Pod, rules: RequestRules = DEFAULT_RULES) -> tuple[ActionType, ...]:
+    """Return the actions of a pod's update; UPDATE if none of the specific ones applies.
+
+    ``rules`` determines the requests of a pod that is scaled down.
+    """
     actions = []
     if new.labels != old.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
-    if _scales_down(old, new):
+    if _scales_down(old, new, rules):
         actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
@@ -218,9 +221,9 @@ def pod_update_actions(old: Pod, new: Pod) -> tuple[ActionType, ...]:
     return tuple(actions) or (ActionType.UPDATE,)
 
 
-def _scales_down(old: Pod, new: Pod) -> bool:
+def _scales_down(old: Pod, new: Pod, rules: RequestRules) -> bool:
     """Return whether a request of the pod decreases, including allocated resources in its status."""
-    before, after = pod_requests(old, use_status=True), pod_requests(new, use_status=True)
+    before, after = (pod_requests(each, use_status=True, rules=rules) for each in (old, new))
     return any(name not in after or amount > after[name] for name, amount in before.items())
 
 

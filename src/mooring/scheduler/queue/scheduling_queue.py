@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mooring.api.pod import Pod
+from mooring.api.resources import RequestRules
 from mooring.api.scheduling import native_group_key
 from mooring.framework.events import ActionType
 from mooring.releases import NEWEST, Release
@@ -83,6 +84,8 @@ class SchedulingQueue:
         ``release`` is the release of kube-scheduler to emulate.
         """
         self._release = release
+        # As upstream, the actions of an update always count pod-level requests.
+        self._rules = RequestRules.of(release)._replace(pod_level=True)
         self._clock = clock
         self._on_error = on_error
         self._pop_from_backoff = pop_from_backoff
@@ -363,7 +366,9 @@ class SchedulingQueue:
 
     def assigned_pod_updated(self, old: Pod, new: Pod) -> int:
         """Handle an update of a pod with a node."""
-        return sum(self.on_event(ASSIGNED_POD, action, old, new) for action in pod_update_actions(old, new))
+        return sum(
+            self.on_event(ASSIGNED_POD, action, old, new) for action in pod_update_actions(old, new, self._rules)
+        )
 
     def assigned_pod_deleted(self, pod: Pod, *, only: Callable[[Pod], bool] | None = None) -> int:
         """Handle a pod that no longer uses its node: deleted, or no longer assumed or nominated."""
@@ -414,7 +419,10 @@ class SchedulingQueue:
 
     def _update_events(self, old: Pod, new: Pod) -> list[Event]:
         resource = ASSIGNED_POD if new.node_name else self._release.own_pod_event
-        return [Event(self._interests.of(resource, action), old, new) for action in pod_update_actions(old, new)]
+        return [
+            Event(self._interests.of(resource, action), old, new)
+            for action in pod_update_actions(old, new, self._rules)
+        ]
 
     def _update_in_pool(self, queued: QueuedPod, events: list[Event]) -> None:
         for event in events:
