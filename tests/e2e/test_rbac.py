@@ -15,14 +15,15 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from mooring.controllers.definitions import DEFINITIONS
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import running
-from tests.e2e.controlplane import ControlPlane, Object, User, free_port
+from tests.e2e.controlplane import ApiFailure, ControlPlane, Object, User, free_port
 from tests.e2e.endpoints import ask, is_ready
 from tests.e2e.mooring_process import MOORING, mooring_command
 
 #: Where the service account of each test is.
-GRANTED, BARE = "granted", "bare"
+GRANTED, BARE, LOCKS = "granted", "bare", "locks"
 #: (API group, resource with its subresource, verb)
 Permission = tuple[str, str, str]
 _DEVICES: Final = "resource.k8s.io"
@@ -78,6 +79,57 @@ def test_the_roles_that_we_ship_are_enough_and_no_more(audited: tuple[ControlPla
         assert "Traceback" not in process.log.read_text()
     finally:
         cluster.clean_up()
+
+
+def test_sessions_lock_nodes_with_the_roles_for_their_configuration(
+    audited: tuple[ControlPlane, Path], tmp_path: Path
+) -> None:
+    plane, _ = audited
+    cluster = Cluster(plane)
+    conf = tmp_path / "volcano-scheduler.conf"
+    arguments = "deviceshare.VGPUEnable: true, deviceshare.NodeLockEnable: true"
+    plugins = f"[{{name: gang}}, {{name: predicates}}, {{name: deviceshare, arguments: {{{arguments}}}}}]"
+    conf.write_text(f'actions: "allocate"\ntiers:\n- plugins: {plugins}\n')
+    try:
+        plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(DEFINITIONS))
+        grant(cluster, LOCKS, rbac("-n", LOCKS, "--name", LOCKS, "--scheduler-conf", str(conf)))
+        add_gpus(cluster, "gpus")
+        group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "default"}}
+        groups = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{cluster.namespace}/podgroups"
+        cluster.api.wait_for("definitions", lambda: is_served(cluster, groups))
+        cluster.api.create(groups, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", **group})
+        container = {"name": "c", "image": "i", "resources": {"limits": {"volcano.sh/vgpu-memory": "4000"}}}
+        pod = {"schedulerName": "volcano", "containers": [container]}
+        metadata = {"name": "share", "annotations": {"scheduling.k8s.io/group-name": "g"}}
+        cluster.api.create(f"/api/v1/namespaces/{cluster.namespace}/pods", {"metadata": metadata, "spec": pod})
+        flags = (f"--scheduler-conf={conf}", "--leader-elect=false")
+        process = plane.run("mooring-locks", mooring_command(plane, *flags, user="robot"), wait=False)
+        cluster.wait_bound("share")
+        assert "hamivgpu" in cluster.api.get("/api/v1/nodes/gpus")["metadata"]["annotations"]
+        process.stop()
+        assert "orbidden" not in process.log.read_text()
+    finally:
+        cluster.clean_up()
+
+
+def is_served(cluster: Cluster, path: str) -> bool:
+    """Whether a new kind can be used; until then the server answers with an error."""
+    try:
+        return cluster.api.get(path) is not None
+    except ApiFailure:
+        return False
+
+
+def add_gpus(cluster: Cluster, name: str) -> None:
+    """Add a node with a GPU for four pods, as Volcano's device plugin registers it."""
+    node = cluster.add_node(name)
+    amounts = {
+        f"volcano.sh/vgpu-{part}": count for part, count in (("number", "4"), ("memory", "8000"), ("cores", "100"))
+    }
+    offered = {**node["status"]["allocatable"], **amounts}
+    register = {"volcano.sh/node-vgpu-register": "GPU-0,4,8000,NVIDIA-T4,true,hami-core:"}
+    cluster.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": register}})
+    cluster.api.patch(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": offered, "capacity": offered}})
 
 
 def test_nothing_works_without_the_roles(audited: tuple[ControlPlane, Path]) -> None:

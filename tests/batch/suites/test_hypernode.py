@@ -1,7 +1,9 @@
 """What test/e2e/hypernode of Volcano 1.15.1 checks: the names of the tests are the numbers of upstream's 28 cases.
 
 Upstream's nodes have 8 cores, of which pods of its own cluster take some: cases 1.2, 2.1 and 3.1 depend on that, so
-their nodes are smaller here. The controllers' part (discovery, status) is tested in tests/controllers.
+their nodes are smaller here. Cases about pods that stay pending (1.3, 2.2, 4.3, 5.6, 6.3, 7.2) and 6.2 have other
+sizes: upstream's pods only have to be pending for a moment, here they must not fit. The controllers' part (discovery,
+status) is tested in tests/controllers.
 """
 
 from __future__ import annotations
