@@ -106,6 +106,9 @@ def main(base: str, kinds: tuple[str, ...], rounds: int, nodes: int) -> None:
         tree = Path(folder, "base")
         subprocess.run(["git", "worktree", "add", "--detach", "--quiet", str(tree), base], cwd=ROOT, check=True)
         try:
+            for checkout in (tree, ROOT):  # a fresh checkout has no bytecode, which would look like a slow start
+                sources = [str(checkout / name) for name in ("src", "bench")]
+                subprocess.run([sys.executable, "-m", "compileall", "-q", *sources], check=True)
             print(row(["benchmark", "metric", "base", "new", "change"]), flush=True)
             for benchmark in benchmarks(kinds, nodes):
                 _compare(benchmark, tree, rounds)

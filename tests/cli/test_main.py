@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mooring.cli.main import COMMANDS, kubectl_plugin, main
+from mooring.cli.main import COMMANDS, entry, kubectl_plugin, main
 from mooring.cli.plugin import COMMANDS as PLUGIN_COMMANDS
 
 
@@ -98,3 +99,14 @@ def test_kubectl_shows_its_own_name_in_help(
 def test_an_unknown_command_is_a_usage_error() -> None:
     result = CliRunner().invoke(main, ["nonsense"])
     assert (result.exit_code, "No such command" in result.output) == (2, True)
+
+
+def test_collections_are_rare_during_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen = gc.get_threshold(), []
+    monkeypatch.setattr("mooring.cli.main.main", lambda prog_name: seen.append(gc.get_threshold()[0]))
+    try:
+        gc.set_threshold(700)
+        entry()
+    finally:
+        gc.set_threshold(*before)
+    assert seen == [50_000]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -63,12 +64,16 @@ def kubectl_plugin() -> None:
     entry(prog_name="kubectl mooring")
 
 
+#: An import creates many objects and no garbage, so collections are rare. Schedulers set their own thresholds when they
+#: have read the cluster.
+_GC_THRESHOLDS = (50_000, 50, 100)
 #: How long the process waits for threads at exit.
 _THREAD_SECONDS = 1.0
 
 
 def entry(prog_name: str | None = None) -> None:
     """Run the command and exit, even if threads of a plugin are still running."""
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
         main(prog_name=prog_name)
     except SystemExit as end:

@@ -39,6 +39,7 @@ class Filtering:
         self._sampler = sampler
         self._answers = answers
         self._columns = tuple(f for f in profile.filters if f.depends is None and not f.per_node)
+        self._in_bulk = tuple(f for f in profile.filters if not f.per_node)
         self._singles = tuple(f for f in profile.filters if f.per_node)
 
     def feasible(
@@ -51,7 +52,7 @@ class Filtering:
         try:
             ok = self._column_mask(state, pod, template, among)
         except FilterError:
-            ok = self._mask_in_order(state, pod, among)
+            ok = self._mask_among(self.profile.filters, state, pod, among)
         if self.nominator:
             ok = self._without_crowded(state, pod, self._as_mask(ok))
         if self.table.share is not None:  # nodes of other members only if no own node is feasible
@@ -87,7 +88,7 @@ class Filtering:
     def _column_mask(self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None) -> Mask | None:
         """Return which rows pass all filters that work on columns (None: all). Do not modify it: it may be cached."""
         if among is not None:
-            return self._mask_among(state, pod, among)
+            return self._mask_among(self._in_bulk, state, pod, among)
         ok = self._answers.of(template).passing(self.profile, state, pod)
         nodes, skip = None, state.skip_filter
         for plugin in self._columns:
@@ -100,21 +101,44 @@ class Filtering:
                 ok = passed if ok is None else ok & passed
         return ok
 
-    def _mask_in_order(self, state: CycleState, pod: Pod, among: Rows | None) -> Mask:
-        """Return which rows pass all filters, run in their configured order on the nodes that are left.
+    def _mask_among(self, filters: tuple[FilterPlugin, ...], state: CycleState, pod: Pod, among: Rows | None) -> Mask:
+        """Return which rows pass some filters, run in order."""
+        ok = np.zeros(len(self.table), dtype=np.bool_)
+        ok[self._pass_in_order(filters, state, pod, among)] = True
+        return ok
 
-        The Error of a filter counts only for nodes that all filters before it pass. Raises PluginFailure for it.
+    def _pass_in_order(
+        self,
+        filters: tuple[FilterPlugin, ...],
+        state: CycleState,
+        pod: Pod,
+        among: Rows | None,
+        statuses: NodeStatuses | None = None,
+        *,
+        keep_errors: bool = False,
+    ) -> Rows:
+        """Return the rows that pass some filters. Each filter runs on the rows that those before it have left.
+
+        So the Error of a filter counts only for nodes that all filters before it pass: it raises PluginFailure, or with
+        ``keep_errors`` rejects its node. ``statuses`` gets the rejections.
         """
         rows = np.arange(len(self.table)) if among is None else among
-        for plugin in self.profile.filters:
-            if plugin.name in state.skip_filter or not len(rows):
+        nodes = Nodes(self.table, rows)
+        for plugin in filters:
+            if not len(rows):
+                break
+            if plugin.name in state.skip_filter:
                 continue
-            verdicts = call_filter(plugin, state, pod, Nodes(self.table, rows))
-            if verdicts is not None:
-                rows = rows[verdicts.codes == 0]
-        ok = np.zeros(len(self.table), dtype=np.bool_)
-        ok[rows] = True
-        return ok
+            verdicts = call_filter(plugin, state, pod, nodes, keep_errors=keep_errors)
+            if verdicts is None:
+                continue
+            rejected = verdicts.codes != 0
+            if rejected.any():
+                if statuses is not None:
+                    statuses.add(Rejections(plugin.name, rows[rejected], verdicts.codes[rejected], verdicts.status))
+                rows = rows[~rejected]
+                nodes = Nodes(self.table, rows)
+        return rows
 
     def _without_crowded(self, state: CycleState, pod: Pod, ok: Mask) -> Mask:
         """Exclude the rows that are not feasible with the pods nominated to them."""
@@ -122,18 +146,6 @@ class Filtering:
         for row in self._with_nominated(pod):
             if ok[row] and not self._nominated_verdict(state, pod, self.table.nodes[row]).is_success:
                 ok[row] = False
-        return ok
-
-    def _mask_among(self, state: CycleState, pod: Pod, among: Rows) -> Mask:
-        nodes, inside = Nodes(self.table, among), np.ones(len(among), dtype=np.bool_)
-        for plugin in self.profile.filters:
-            if plugin.name in state.skip_filter or plugin in self._singles:
-                continue
-            verdicts = call_filter(plugin, state, pod, nodes)
-            if verdicts is not None:
-                inside &= verdicts.codes == 0
-        ok = np.zeros(len(self.table), dtype=np.bool_)
-        ok[among[inside]] = True
         return ok
 
     def _search(
@@ -288,19 +300,7 @@ class Filtering:
         With ``keep_errors``, an Error is the status of its node; otherwise it raises PluginFailure.
         """
         statuses = NodeStatuses(self.table, absent) if absent is not None else NodeStatuses(self.table)
-        rows = np.arange(len(self.table)) if among is None else among
-        for plugin in self.profile.filters:
-            if not len(rows):
-                break
-            if plugin.name in state.skip_filter:
-                continue
-            verdicts = call_filter(plugin, state, pod, Nodes(self.table, rows), keep_errors=keep_errors)
-            if verdicts is None:
-                continue
-            rejected = verdicts.codes != 0
-            if rejected.any():
-                statuses.add(Rejections(plugin.name, rows[rejected], verdicts.codes[rejected], verdicts.status))
-                rows = rows[~rejected]
+        rows = self._pass_in_order(self.profile.filters, state, pod, among, statuses, keep_errors=keep_errors)
         rows = self._diagnose_nominated(statuses, state, pod, among, rows)
         return statuses, rows
 
