@@ -123,3 +123,24 @@ def test_fits_ignores_differences_below_a_tenth() -> None:
     assert amounts.fits(Resource(1000.2), amounts.idle).tolist() == [False, True]
     assert not amounts.fits_row(Resource(1000.2), amounts.idle, 0)
     assert amounts.fits(Resource(1000.2), amounts.idle, np.array([1])).tolist() == [True]
+
+
+def test_the_total_is_the_sum_of_the_offers_in_order() -> None:
+    """Amounts and the order of resources are those of adding one node after another, also after a removal."""
+    offers = ({"cpu": "1", "b.io/x": "2"}, {"memory": "1Gi", "a.io/y": "0", "pods": "5"}, {"b.io/x": "1", "cpu": "3"})
+    table = NodeTable()
+    for number, offer in enumerate(offers):
+        item = {"kind": "Node", "metadata": {"name": f"n{number}"}, "status": {"allocatable": offer}}
+        node = decode_object({"apiVersion": "v1", **item})
+        assert isinstance(node, Node)
+        table.add_node(node)
+    amounts = NodeAmounts(table)
+    for removed in ("", "n0"):
+        if removed:
+            table.remove_node(removed)
+        amounts.refresh()
+        expected = Resource()
+        for offer in amounts.offers:
+            expected.add(offer)
+        assert amounts.total().as_dict() == expected.as_dict()
+        assert list(amounts.total().scalars or {}) == list(expected.scalars or {})

@@ -234,4 +234,4 @@ class BatchCluster:
                 task = tasks[uid] = self._task(info.pod, info)
             return task
 
-        return SessionNodeList(table.nodes, amounts, current.offers, task_of), amounts
+        return SessionNodeList(table, amounts, current.offers, task_of), amounts

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mooring.columns.distinct import numbered
 from mooring.framework.status import Code, Status
 
 Mask = npt.NDArray[np.bool_]
@@ -81,9 +82,9 @@ class FitErrors:
             seen = stage.failed if seen is None else seen | stage.failed
             if not len(rows):
                 continue
-            kinds, first, inverse = np.unique(stage.kinds(rows), return_index=True, return_inverse=True)
+            first, numbers = numbered(stage.kinds(rows))
             for kind in np.argsort(first).tolist():
-                yield stage.verdict(int(rows[first[kind]])), rows if len(kinds) == 1 else rows[inverse == kind]
+                yield stage.verdict(int(rows[first[kind]])), rows if len(first) == 1 else rows[numbers == kind]
 
     def unresolvable(self) -> Mask | None:
         """Return the rows on which no eviction can help; None if there are none."""

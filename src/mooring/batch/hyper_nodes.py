@@ -103,7 +103,7 @@ class HyperNodes:
         ]
         self.by_name = {each.name: each for each in self.domains}
         top = max((each.tier for each in self.domains), default=0) + 1
-        inside = np.array(sorted(self.row_of.values()), dtype=np.intp)
+        inside = np.array(sorted(self.row_of.values()), dtype=np.intp) if outside else np.arange(count, dtype=np.intp)
         self.cluster = Domain(len(self.domains), CLUSTER, max(top, 1), inside)
         for each in self.domains:
             parent = parents.get(each.name)
@@ -224,7 +224,11 @@ class HyperNodeMembers:
         if changed or self._built is None or not _same(self._built[0], given):
             index = MemberIndex(self._nodes)
             members = {each.name: self._rows(each, index) for each in given}
-            outside = {row for row, (_, own) in enumerate(self._nodes) if not is_selected(own, self._selector)}
+            outside = (
+                {row for row, (_, own) in enumerate(self._nodes) if not is_selected(own, self._selector)}
+                if self._selector
+                else set()
+            )
             if outside:
                 members = {name: rows - outside for name, rows in members.items()}
             self._built = given, HyperNodes(given, members, self._table.row_of, outside)

@@ -17,6 +17,7 @@ from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 #: A request by slot.
 SlotAmounts = tuple[tuple[int, float], ...]
@@ -80,6 +81,9 @@ class NodeAmounts:
         self.allocatable: Floats = np.zeros((_SLOTS, _ROWS))
         self.used: Floats = np.zeros((_SLOTS, _ROWS))
         self.releasing: Floats = np.zeros((_SLOTS, _ROWS))
+        #: Which resources the node of each row names, by slot, and the number of pods that it allows.
+        self._named: Mask = np.zeros((_SLOTS, _ROWS), dtype=np.bool_)
+        self.max_tasks: Ints = np.zeros(_ROWS, dtype=np.int64)
 
     def add_slots(self, names: Iterable[str]) -> None:
         """Assign a slot to each resource."""
@@ -116,10 +120,26 @@ class NodeAmounts:
     def total(self) -> Resource:
         """Return a new sum of the allocatable resources of all selected nodes."""
         if self._total is None:
-            self._total = Resource()
-            for offer in self.offers:
-                self._total.add(offer)
+            self._total = self._sum()
         return self._total.clone()
+
+    def _sum(self) -> Resource:
+        """Add up the offers in the order of their rows, like Resource.add, which also orders the resources."""
+        size = len(self.offers)
+        if not size:
+            return Resource()
+        # The rounded sum of floats depends on their order, and np.sum does not keep it.
+        sums = np.add.accumulate(self.allocatable[:, :size], axis=1)[:, -1].tolist()
+        total = Resource(sums[self.slots[CPU]], sums[self.slots[MEMORY]])
+        first: dict[str, tuple[int, int]] = {}
+        for name, slot in self.slots.items():
+            row = int(self._named[slot, :size].argmax())
+            scalars = self.offers[row].scalars
+            if scalars is not None and name in scalars:
+                first[name] = (row, list(scalars).index(name))
+        for name in sorted(first, key=first.__getitem__):
+            total.add_scalar(name, sums[self.slots[name]])
+        return total
 
     def _read_node(self, row: int) -> None:
         node = self._table.nodes[row].node
@@ -128,8 +148,12 @@ class NodeAmounts:
         amounts = offer.as_dict()
         self.add_slots(amounts)
         self.allocatable[:, row] = 0.0
+        self._named[:, row] = False
+        self.max_tasks[row] = offer.max_tasks
         for name, amount in amounts.items():
-            self.allocatable[self.slots[name], row] = amount
+            slot = self.slots[name]
+            self.allocatable[slot, row] = amount
+            self._named[slot, row] = True
 
     def _read_pods(self, row: int) -> None:
         table = self._table
@@ -155,11 +179,14 @@ class NodeAmounts:
         return tuple((self.slots[name], amount) for name, amount in amounts.items())
 
     def _grow(self, slots: int, rows: int) -> None:
-        for name in ("allocatable", "used", "releasing"):
+        for name in ("allocatable", "used", "releasing", "_named"):
             column = getattr(self, name)
-            bigger = np.zeros((slots, rows))
+            bigger = np.zeros((slots, rows), dtype=column.dtype)
             bigger[: column.shape[0], : column.shape[1]] = column
             setattr(self, name, bigger)
+        limits = np.zeros(rows, dtype=np.int64)
+        limits[: len(self.max_tasks)] = self.max_tasks
+        self.max_tasks = limits
         selected = np.ones(rows, dtype=np.bool_)
         selected[: len(self._selected)] = self._selected
         self._selected = selected
@@ -174,6 +201,8 @@ class SessionAmounts:
         self.allocatable: Floats = current.allocatable[shape].copy()
         self.used: Floats = current.used[shape].copy()
         self.releasing: Floats = current.releasing[shape].copy()
+        #: The number of pods that each node allows.
+        self.max_tasks: Ints = current.max_tasks[:rows].copy()
         #: The nodes that the session considers; None for all of them. The others have no amounts.
         self.selected: Mask | None = current.selected()
         if self.selected is not None:

@@ -132,12 +132,11 @@ class ScoreCache:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._answers: AnswerCache[TaskScores] = AnswerCache(
-            lambda key: TaskScores(session, key), session.node_list.__len__
-        )
+        count = len(session.node_list)
+        self._answers: AnswerCache[TaskScores] = AnswerCache(lambda key: TaskScores(session, key), lambda: count)
         callbacks = [*session.all("predicate"), *session.all("node_order"), *session.all("batch_node_order")]
         declared = all(callback.columns and callback.depends is not None for callback in callbacks)
-        self._enabled = declared and not session.all("best_node") and len(session.node_list) >= LEAST_NODES
+        self._enabled = declared and not session.all("best_node") and count >= LEAST_NODES
         self._keys: list[Callable[[TaskInfo], Any]] = [each.depends for each in callbacks] if self._enabled else []
 
     def best(self, task: TaskInfo, within: Rows | None = None) -> SessionNode | None:

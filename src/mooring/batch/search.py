@@ -20,6 +20,7 @@ from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.checkpoints import checkpoint
+from mooring.columns.distinct import distinct
 from mooring.framework.status import Code, Status
 from mooring.framework.verdicts import Verdicts
 
@@ -108,7 +109,7 @@ class RejectedByColumn:
         self.failed: Mask = np.asarray(verdicts.codes != 0)
         self.severe: Mask = np.zeros(len(self.failed), dtype=np.bool_)
         self._unresolvable: Mask = np.zeros(len(self.failed), dtype=np.bool_)
-        for code in np.unique(verdicts.codes[self.failed]).tolist():
+        for code in distinct(verdicts.codes[self.failed]):
             status = verdicts.status(code)
             where = verdicts.codes == code
             if status.code in SEVERE:

@@ -14,6 +14,7 @@ from mooring.batch.resource import Resource
 from mooring.batch.task import REVOCABLE_ZONE, TaskInfo
 from mooring.columns.node_info import NodeInfo, PodInfo
 from mooring.columns.nodes import Nodes
+from mooring.columns.table import NodeTable
 
 if TYPE_CHECKING:
     from mooring.batch.session import Session
@@ -161,23 +162,23 @@ class SessionNodeList(Sequence[SessionNode]):
 
     def __init__(
         self,
-        infos: Sequence[NodeInfo],
+        table: NodeTable,
         amounts: SessionAmounts,
         offers: Sequence[Resource],
         task_of: Callable[[PodInfo], TaskInfo],
     ) -> None:
-        self._infos = list(infos)
+        self._infos: list[NodeInfo] = list(table.nodes)
         self._made: list[SessionNode | None] = [None] * len(self._infos)
         self._amounts = amounts
         self._offers = list(offers)
         self._task_of = task_of
         #: The rows of the nodes by their names.
-        self.row_of = {info.name: row for row, info in enumerate(self._infos)}
+        self.row_of = dict(table.row_of)
 
     @property
-    def max_tasks(self) -> list[int]:
-        """The number of pods that each node allows."""
-        return [offer.max_tasks for offer in self._offers]
+    def names(self) -> Iterator[str]:
+        """The names of the nodes in the order of their rows."""
+        return (info.name for info in self._infos)
 
     def __len__(self) -> int:
         return len(self._infos)
@@ -220,7 +221,7 @@ class NodesByName(Mapping[str, SessionNode]):
 
     def __iter__(self) -> Iterator[str]:
         selected = self._selected
-        return (name for name, row in self._nodes.row_of.items() if selected is None or selected[row])
+        return (name for row, name in enumerate(self._nodes.names) if selected is None or selected[row])
 
     def __len__(self) -> int:
         return len(self._nodes) if self._selected is None else int(self._selected[: len(self._nodes)].sum())

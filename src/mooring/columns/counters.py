@@ -109,11 +109,12 @@ class PodCounter:
 
 def terms_match(terms: tuple[PodTerm, ...], template: PodTemplate, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
     """Return whether pods of a template match all terms."""
-    return all(
-        term.selector.matches(template.labels)
-        and term.covers_namespace(template.namespace, namespaces, must_exist=True)
-        for term in terms
-    )
+    for term in terms:
+        if not term.selector.matches(template.labels):
+            return False
+        if not term.covers_namespace(template.namespace, namespaces, must_exist=True):
+            return False
+    return True
 
 
 class NoPods(PodCounter):

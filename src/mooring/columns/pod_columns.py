@@ -1,4 +1,4 @@
-"""PodColumns: row, priority, start time and requests of placed pods in columns, for preemption."""
+"""PodColumns: row, priority, start time, template and requests of placed pods in columns, for preemption."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class PodColumns:
         self.priorities: npt.NDArray[np.int64] = np.zeros(_PODS, dtype=np.int64)
         #: Seconds since the epoch; infinity if a pod has not started.
         self.starts: npt.NDArray[np.float64] = np.zeros(_PODS, dtype=np.float64)
+        #: The numbers of the pods' templates.
+        self.templates: npt.NDArray[np.int64] = np.zeros(_PODS, dtype=np.int64)
         self.amounts: npt.NDArray[np.int64] = np.zeros((_PODS, slots), dtype=np.int64)
 
     def __len__(self) -> int:
@@ -39,6 +41,7 @@ class PodColumns:
         self.rows[index] = row
         self.priorities[index] = pod.priority
         self.starts[index] = start_of(pod)
+        self.templates[index] = info.template.number
         amounts = self.amounts[index]
         amounts[:] = 0
         for slot, amount in info.template.scalars:
@@ -59,11 +62,12 @@ class PodColumns:
             self.rows[index] = self.rows[last]
             self.priorities[index] = self.priorities[last]
             self.starts[index] = self.starts[last]
+            self.templates[index] = self.templates[last]
             self.amounts[index] = self.amounts[last]
 
     def _grow(self) -> None:
         size = 2 * len(self.rows)
-        for name in ("rows", "priorities", "starts", "amounts"):
+        for name in ("rows", "priorities", "starts", "templates", "amounts"):
             column = getattr(self, name)
             bigger = np.zeros((size, *column.shape[1:]), dtype=column.dtype)
             bigger[: len(column)] = column

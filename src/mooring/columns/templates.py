@@ -29,6 +29,7 @@ HostPort = tuple[str, str, int]
 _encode = msgspec.msgpack.Encoder().encode
 _CACHE = "_mooring_template"
 _numbers = itertools.count(1)
+_template_numbers = itertools.count(1)
 #: The maximum number of cached templates without placed pods, and the maximum size of their keys. A template takes
 #: about ten times the size of its key.
 _KEEP_IDLE = 4096
@@ -62,6 +63,7 @@ class PodTemplate:
         "labels",
         "namespace",
         "nonzero",
+        "number",
         "placed",
         "pod",
         "registry_number",
@@ -92,6 +94,8 @@ class PodTemplate:
         self._exact_namespaces = release.namespace_selector_is_exact
         self._requirement: RequiredNodeAffinity | None = None
         self._resource_key = b""
+        #: A number that no other template has.
+        self.number = next(_template_numbers)
         #: The registry that created the template, since a pod may be in several tables. A number avoids a reference.
         self.registry_number = 0
         # The node table owns the following.

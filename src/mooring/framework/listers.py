@@ -160,7 +160,14 @@ class Lister(Generic[T]):
         return [item for item in found if matches(item.labels)]
 
     def index(self, key: IndexKey[T]) -> Index[T]:
-        """Index the objects by a key: ``self.by_zone = self.reports.index(lambda r: r.spec.zone)``."""
+        """Index the objects by a key: ``self.by_zone = self.reports.index(lambda r: r.spec.zone)``.
+
+        An index is shared by all that index the objects of a store by the same function.
+        """
+        known = next((each for each in self._indexes if each._key is key and each.on_error is None), None)
+        return self._new_index(key) if known is None else known
+
+    def _new_index(self, key: IndexKey[T]) -> Index[T]:
         made = Index(key)
         for item in self.list():
             made(None, item)
@@ -244,7 +251,9 @@ class PluginLister(Lister[T]):
 
     def index(self, key: IndexKey[T]) -> Index[T]:
         """Index the objects by a key. If the key function fails for an object, the object is not in the index."""
-        made = super().index(key)
+        if self._on_error is None:
+            return super().index(key)
+        made = self._new_index(key)
         made.on_error = self._on_error
         return made
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from mooring.columns.distinct import distinct
 from mooring.columns.table import NodeTable
 from mooring.framework.status import Code, Status
 
@@ -20,7 +21,7 @@ _UNSEEN = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 class Rejections:
     """The nodes that one plugin rejected: rows, a code per row, and the meaning of the codes."""
 
-    __slots__ = ("_statuses", "codes", "plugin", "rows", "status_of")
+    __slots__ = ("_groups", "_statuses", "codes", "plugin", "rows", "status_of")
 
     def __init__(
         self, plugin: str, rows: Rows, codes: npt.NDArray[np.integer], status_of: Callable[[int], Status]
@@ -30,6 +31,7 @@ class Rejections:
         self.codes = codes
         self.status_of = status_of
         self._statuses: dict[int, Status] = {}
+        self._groups: list[tuple[Status, Rows]] | None = None
 
     def status(self, code: int) -> Status:
         """Return the status that a code stands for, with the plugin's name."""
@@ -38,10 +40,16 @@ class Rejections:
             status = self._statuses[code] = self.status_of(code).by(self.plugin)
         return status
 
-    def groups(self) -> Iterator[tuple[Status, Rows]]:
-        """Yield the rows by status."""
-        for code in np.unique(self.codes).tolist():
-            yield self.status(code), self.rows[self.codes == code]
+    def groups(self) -> list[tuple[Status, Rows]]:
+        """Return the rows by status."""
+        if self._groups is None:
+            codes = distinct(self.codes)
+            self._groups = (
+                [(self.status(codes[0]), self.rows)]
+                if len(codes) == 1
+                else [(self.status(code), self.rows[self.codes == code]) for code in codes]
+            )
+        return self._groups
 
 
 class NodeStatuses:

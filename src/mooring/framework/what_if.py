@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from mooring.columns.distinct import numbered
 from mooring.columns.nodes import Nodes
 from mooring.columns.templates import PodTemplate
 from mooring.framework.verdicts import Verdicts
@@ -67,17 +68,12 @@ class Victims:
         return result
 
     def _number_templates(self) -> npt.NDArray[np.int64]:
-        infos = self.nodes.table.pod_columns.infos
-        numbers: dict[int, int] = {}
+        columns = self.nodes.table.pod_columns
+        pods = self.index[self.present]
+        first, numbers = numbered(columns.templates[pods])
+        self._templates = [columns.infos[pod].template for pod in pods[first].tolist()]
         which = np.zeros(self.index.shape, dtype=np.int64)
-        flat, source = which.reshape(-1), self.index.reshape(-1)
-        for place in np.flatnonzero(source >= 0).tolist():
-            template = infos[source[place]].template
-            number = numbers.get(id(template))
-            if number is None:
-                self._templates.append(template)
-                number = numbers[id(template)] = len(self._templates)
-            flat[place] = number
+        which[self.present] = numbers + 1
         return which
 
 

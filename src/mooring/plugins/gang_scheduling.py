@@ -40,7 +40,7 @@ class GangScheduling(Plugin):
         """Index the pods by their group."""
         #: Whether groups are scheduled. A configuration may name the plugin although the feature gate is off.
         self.active = self.handle.release.enabled("GenericWorkload")
-        self._members = self.handle.lister(Pod).index(native_group_key)
+        self._members = self.handle.objects.lister(Pod).index(native_group_key)
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for pods that get a node without this scheduler; the lister registers for changed groups.

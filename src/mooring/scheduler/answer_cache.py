@@ -18,6 +18,7 @@ from mooring.api.pod import Pod
 from mooring.checkpoints import checkpoint
 from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
 from mooring.columns.block_maxima import LOWEST, BlockMaxima
+from mooring.columns.distinct import distinct
 from mooring.columns.node_info import NodeInfo
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
@@ -404,7 +405,7 @@ def _filter_each(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeIn
 
 def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
     """Raise FilterError if the verdict on any node is an Error."""
-    for code in np.unique(verdicts.codes[verdicts.codes != 0]).tolist():
+    for code in distinct(verdicts.codes[verdicts.codes != 0]):
         status = verdicts.status(code)
         if not status.is_rejected:
             raise FilterError(filter_error(plugin.name, status))

@@ -31,9 +31,9 @@ _Ints = npt.NDArray[np.int64]
 
 #: Suggestions per gang, and the CPU time in seconds after which no more are looked for.
 LIMIT: Final = 4
-SECONDS: Final = 0.05
+SECONDS: Final = 0.04
 #: The time in seconds by which the first suggestion may be late.
-_PATIENCE: Final = 0.5
+PATIENCE: Final = 0.5
 #: Kinds of changes, the least invasive first.
 _ORDER: Final = (
     "remove-gate",
@@ -220,8 +220,7 @@ class GangSearch:
         return sorted(self._found, key=lambda each: max(map(_ORDER.index, each.change.kind.split(","))))
 
     def _is_over(self) -> bool:
-        now = thread_time()
-        late = now > self.deadline if self._found else now > self.deadline + _PATIENCE
+        late = thread_time() > self.deadline + (0.0 if self._found else PATIENCE)
         return late or len(self._found) >= self._limit
 
     def _combine(self, rejected: Iterable[tuple[GangChange, GangOutcome]]) -> Iterator[None]:

@@ -16,6 +16,7 @@ from mooring.api.node import INSTANCE_TYPES, Node, node_like
 from mooring.api.pod import Container, Pod
 from mooring.api.resources import format_amount, pod_requests
 from mooring.api.tolerations import tolerates
+from mooring.columns.distinct import distinct, numbered
 from mooring.columns.table import NodeTable
 
 _replace = msgspec.structs.replace
@@ -127,8 +128,9 @@ class PodChanges:
         """Tolerate the taints of a node: the sets of taints that most nodes have first."""
         counts: dict[tuple[Taint, ...], int] = {}
         column = self._table.taints
-        codes, numbers = np.unique(column.codes[rows], return_counts=True)
-        for code, number in zip(codes.tolist(), numbers.tolist(), strict=True):
+        codes = column.codes[rows]
+        for code in distinct(codes):
+            number = int(np.count_nonzero(codes == code))
             found = (column.values[code] if code >= 0 else None) or ()
             taints = tuple(each for each in found if each.effect in ("NoSchedule", "NoExecute"))
             counts[taints] = counts.get(taints, 0) + number
@@ -161,9 +163,9 @@ class PodChanges:
             changed = with_spec(pod, _replace(spec, node_selector=rest))
             yield Change("relax", f"Remove {key}: {value} from the node selector", changed)
         for key, value in list(selector.items())[:TRIES]:
-            near = next((row for row in rows.tolist() if self._lacks_only(row, selector, key)), None)
-            if near is not None:
-                node = self._table.nodes[near].node
+            near = self._lacking_only(rows, selector, key)
+            if len(near):
+                node = self._table.nodes[int(near[0])].node
                 metadata = _replace(node.metadata, labels={**node.metadata.labels, key: value})
                 yield Change(
                     "label-node",
@@ -187,11 +189,18 @@ class PodChanges:
             changed = with_spec(pod, _replace(spec, affinity=_replace(affinity, node_affinity=none), node_selector={}))
             yield Change("relax", "Remove the node selector and the required node affinity", changed)
 
-    def _lacks_only(self, row: int, selector: dict[str, str], key: str) -> bool:
-        labels = self._table.nodes[row].labels
-        return labels.get(key) != selector[key] and all(
-            labels.get(name) == value for name, value in selector.items() if name != key
-        )
+    def _lacking_only(self, rows: Rows, selector: dict[str, str], key: str) -> Rows:
+        """Return the rows that match a node selector except for one key."""
+        for name, value in selector.items():
+            column = self._table.label(name)
+            code = column.code_of.get(value)
+            if code is None:
+                if name != key:
+                    return rows[:0]
+                continue
+            has = column.codes[rows] == code
+            rows = rows[~has if name == key else has]
+        return rows
 
     def _softer_spread(self, pod: Pod, _rows: Rows) -> Iterator[Change]:
         constraints = pod.spec.topology_spread_constraints
@@ -253,16 +262,24 @@ def uncordoned(node: Node) -> Node:
 
 
 def _node_types(table: NodeTable) -> Iterator[tuple[str, Node]]:
-    """Yield a node of each type of the cluster, with a description of the type: of type m.large, or like node-1."""
-    seen: set[object] = set()
-    for info in table.nodes:
-        node = info.node
-        kind = node.metadata.labels.get(INSTANCE_TYPES[0]) or tuple(sorted(node.status.allocatable.items(), key=str))
-        if kind not in seen:
-            seen.add(kind)
-            yield f"of type {kind}" if isinstance(kind, str) else f"like {node.name}", node
-            if len(seen) >= TRIES:
-                return
+    """Yield a node of each type of the cluster, with a description of the type: of type m.large, or like node-1.
+
+    Nodes without a label for their type are of one type if they offer the same amounts.
+    """
+    count = len(table)
+    kinds = table.label(INSTANCE_TYPES[0]).codes[:count].astype(np.intp)
+    without = np.flatnonzero(kinds < 0)
+    if len(without):
+        amounts = np.zeros(len(without), dtype=np.intp)
+        for column in (*table.allocatable, table.allowed_pods):
+            first, numbers = numbered(column[without])
+            _, amounts = numbered(amounts * len(first) + numbers)
+        kinds[without] = count + amounts
+    first, _ = numbered(kinds)
+    for row in np.sort(first)[:TRIES].tolist():
+        node = table.nodes[row].node
+        kind = node.metadata.labels.get(INSTANCE_TYPES[0])
+        yield f"of type {kind}" if kind else f"like {node.name}", node
 
 
 #: Plugin -> the changes for its rejections.

@@ -263,9 +263,13 @@ class SchedulePod:
 
     def _filter_diagnosis(self, pre_filtered: PreFiltered, filtered: Filtered) -> Diagnosis:
         """Attribute each examined node to the first plugin, or the last extender, that rejected it."""
-        statuses, passed = self._runner.filtering.diagnose(
-            self.state, self._pod, filtered.examined_rows, pre_filtered.absent_status
-        )
+        evaluation = self._evaluation
+        if evaluation is not None and evaluation.statuses is not None and not self._extenders:
+            statuses, passed = evaluation.statuses, evaluation.feasible
+        else:
+            statuses, passed = self._runner.filtering.diagnose(
+                self.state, self._pod, filtered.examined_rows, pre_filtered.absent_status
+            )
         statuses.among = self._rows
         rejectors, pending = statuses.plugins(), statuses.plugins(pending=True)
         rejectors |= frozenset(pre_filtered.narrowed_by)

@@ -22,7 +22,7 @@ from mooring.framework.status import Code
 from mooring.observe.explanation import SuggestionView
 from mooring.scheduler.attempt_results import ScheduleFailure
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.gang_suggestions import GangSearch, GangSuggestion
+from mooring.scheduler.gang_suggestions import PATIENCE, SECONDS, GangSearch, GangSuggestion
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.pod_changes import Change, PodChanges, changed_nodes, with_spec
 from mooring.scheduler.pod_group_gang import gang_of
@@ -30,11 +30,8 @@ from mooring.scheduler.schedule_pod import evaluate_pod
 
 _replace = msgspec.structs.replace
 
-#: Suggestions per pod, and the CPU time in seconds after which no more are looked for.
+#: Suggestions per pod.
 LIMIT: Final = 5
-SECONDS: Final = 0.06
-#: The time in seconds by which the first suggestion may be late.
-_PATIENCE: Final = 0.5
 #: Kinds of changes, the least invasive first.
 _ORDER: Final = (
     "remove-gate",
@@ -162,10 +159,12 @@ class _Search:
         return [replace(each, change=replace(each.change, text=self._first + each.change.text)) for each in found]
 
     def _is_over(self) -> bool:
-        """Return whether enough was found. The first suggestion may take longer than the others."""
-        now = thread_time()
-        late = now > self.deadline if self._found else now > self.deadline + _PATIENCE
-        return late or len(self._found) >= self._limit
+        """Return whether enough was found, or too much time has passed."""
+        return len(self._found) >= self._limit or self._is_late()
+
+    def _is_late(self, *, found: bool = False) -> bool:
+        """Return whether too much time has passed. The first suggestion may take longer than the others."""
+        return thread_time() > self.deadline + (0.0 if found or self._found else PATIENCE)
 
     def _combine(self, rejected: Iterable[tuple[Change, ScheduleFailure]]) -> Iterator[None]:
         """Try pairs of changes: what the first one leaves as a cause is changed too."""
@@ -209,14 +208,18 @@ class _Search:
         yield from self._pod_changes.new_nodes(pod)
 
     def _evict(self, pod: Pod) -> Iterator[None]:
-        """Suggest the victims of preemption with the highest priority, or to wait for pods that terminate."""
+        """Suggest the victims of preemption with the highest priority, or to wait for pods that terminate.
+
+        If the time is over and there are candidates, the rest of the nodes is not searched.
+        """
         urgent = with_spec(pod, _replace(pod.spec, priority=_HIGHEST, preemption_policy="PreemptLowerPriority"))
         evaluator = Evaluator(self._runner.handle)
         candidates: list[Candidate] = []
-        first = 0
-        while True:
-            # The pods on nodes may have changed in a pause.
-            failure = self._decide(pod)
+        cursor = self._table.cursor()
+        for first in range(0, len(self._table), _PORTION):
+            if not cursor.current:  # the first time, and if pods or nodes have changed in a pause
+                failure = self._decide(pod)
+                cursor.advance()
             if isinstance(failure, str) or failure.statuses is None:
                 return
             rows = failure.statuses.rows_with(Code.UNSCHEDULABLE)
@@ -224,8 +227,7 @@ class _Search:
             if len(portion):
                 candidates += evaluator.candidates(failure.state, urgent, failure.statuses, portion)
             yield
-            first += _PORTION
-            if first >= len(self._table):
+            if self._is_late(found=bool(candidates)):
                 break
         if not candidates:
             return

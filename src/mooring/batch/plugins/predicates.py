@@ -16,6 +16,7 @@ from mooring.batch.session import Session
 from mooring.batch.session_claims import SessionClaims
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
+from mooring.columns.distinct import distinct, numbered
 from mooring.columns.nodes import Nodes
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState, MissingStateError
@@ -66,7 +67,7 @@ class Filtered:
         for each in verdicts:
             bad = each.codes != 0
             self.failed |= bad
-            for code in np.unique(each.codes[bad]).tolist():
+            for code in distinct(each.codes[bad]):
                 status = each.status(code)
                 if status.code in SEVERE:
                     where = (each.codes == code) & ~self.severe
@@ -92,8 +93,8 @@ class Filtered:
         for each in self._verdicts:
             codes = each.codes[rows]
             if codes.any():
-                _, dense = np.unique(codes, return_inverse=True)
-                _, found = np.unique(found * (int(dense.max()) + 1) + dense, return_inverse=True)
+                first, dense = numbered(codes)
+                _, found = numbered(found * len(first) + dense)
         return found
 
     def unresolvable(self) -> Mask:
@@ -122,7 +123,7 @@ class Predicates(BatchPlugin):
         self._not_local = {each.name for each in self._filters} - _LOCAL
         #: Tasks (uid) for which PreFilter has run; nothing can be reserved for others.
         self._prepared: set[str] = set()
-        self._limits = np.array(session.node_list.max_tasks, dtype=np.int64)
+        self._limits = session.amounts.max_tasks
         session.add_reservation(self._reserve, self._unreserve)
         session.add_pre_predicate(self._prepare)
         session.add_predicate(self._judge, columns=True, depends=self._local)

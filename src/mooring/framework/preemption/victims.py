@@ -35,7 +35,7 @@ class PodVictims:
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
         self._groups = handle.lister(NativePodGroup) if handle.release.enabled("GenericWorkload") else None
-        self._members = handle.lister(Pod).index(native_group_key) if self._groups is not None else None
+        self._members = handle.objects.lister(Pod).index(native_group_key) if self._groups is not None else None
 
     def rows_with_groups(self) -> list[int]:
         """Return the rows of nodes with pods of groups. Their victims are more than the pods on the node."""

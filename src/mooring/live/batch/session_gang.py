@@ -147,6 +147,7 @@ class SessionGang(Gang):
             finally:
                 session.bindings.clear()  # nothing is kept
                 session.end()
+                session.discard()
                 rng.setstate(before)
 
     def _run(self, session: Session) -> SessionOutcome:

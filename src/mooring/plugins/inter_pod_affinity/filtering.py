@@ -74,6 +74,10 @@ _STATUSES: Final = {
 }
 
 
+#: The counts of a pod without matching terms; they are not changed.
+_NO_TERMS: Final[Counter[str]] = Counter()
+
+
 class KeyCounts:
     """Counts by the domains of one topology key. Immutable, so that clones of a state can share it."""
 
@@ -165,13 +169,17 @@ class AffinityState:
 
     def _unwilling(self, other: PodTemplate) -> Counter[str]:
         """Return how many anti-affinity terms of this pod match another pod, by key."""
-        return Counter(term.keys[0] for term in self._own.anti if term.matches(other, self._table.namespaces))
+        keys = [term.keys[0] for term in self._own.anti if term.matches(other, self._table.namespaces)]
+        return Counter(keys) if keys else _NO_TERMS
 
     def _unwanted(self, other: PodTemplate) -> Counter[str]:
         """Return how many anti-affinity terms of another pod match this pod, by key."""
+        terms = other.affinity.required_anti
+        if not terms:
+            return _NO_TERMS
         return Counter(
             term.topology_key
-            for term in other.affinity.required_anti
+            for term in terms
             if term.pods.selector.matches(self._template.labels)
             and term.pods.covers_namespace(self._template.namespace, self._table.namespaces, must_exist=False)
         )
@@ -215,10 +223,12 @@ class AffinityState:
         unwilling, unwanted = _ByTemplate(self._unwilling), _ByTemplate(self._unwanted)
         for key, counts in self._keys.items():
             present = (nodes.codes(counts.column) >= 0)[:, None]
-            anti += counts.at(counts.anti, nodes)
-            existing += counts.at(counts.existing, nodes)
-            by_anti += present * victims.by_template(partial(unwilling.count, key=key))
-            by_existing += present * victims.by_template(partial(unwanted.count, key=key))
+            if counts.anti is not None:
+                anti += counts.at(counts.anti, nodes)
+                by_anti += present * victims.by_template(partial(unwilling.count, key=key))
+            if counts.existing is not None:
+                existing += counts.at(counts.existing, nodes)
+                by_existing += present * victims.by_template(partial(unwanted.count, key=key))
         rule = _Rule(labelled, shape[0], matches_self=self._near(self._template) == 1)
         return WhatIf(
             np.stack([*values, total, anti, existing]),
