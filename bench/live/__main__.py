@@ -20,7 +20,7 @@ from bench.live.results import Results, compare, table
 from bench.live.server import Server
 from tests.e2e.controlplane import BuildError, StartError, build
 
-_KINDS: Final = ("rate", "startup", "latency")
+_KINDS: Final = ("rate", "startup", "latency", "load")
 #: Workload -> number of pods.
 _PODS: Final = {**objects.PODS, **devices.PODS}
 
@@ -35,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True):
     pods: int
     running_pods: int
     single_pods: int
+    load_pods: int
 
 
 @click.command()
@@ -61,6 +62,7 @@ class Plan(msgspec.Struct, frozen=True):
     "--running-pods", default=50_000, show_default=True, help="Number of running pods for the start-up measurement."
 )
 @click.option("--single-pods", default=200, show_default=True, help="Number of pods for the latency measurement.")
+@click.option("--load-pods", default=3000, show_default=True, help="Number of pods for the measurement at half load.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def main(
     kinds: tuple[str, ...],
@@ -70,6 +72,7 @@ def main(
     pods: int,
     running_pods: int,
     single_pods: int,
+    load_pods: int,
     output: str,
 ) -> None:
     """Measure binds per second, start-up and latency of schedulers on a real API server.
@@ -85,6 +88,7 @@ def main(
         pods=pods,
         running_pods=running_pods,
         single_pods=single_pods,
+        load_pods=load_pods,
     )
     try:
         build(["kubectl", "etcd", "kube-apiserver", "kube-scheduler"])
@@ -101,7 +105,7 @@ def _expanded(workloads: Iterable[str]) -> tuple[str, ...]:
 
 async def run(plan: Plan) -> Results:
     """Run all measurements."""
-    results = Results([], [], [])
+    results = Results()
     with tempfile.TemporaryDirectory(prefix="mooring-bench-") as folder:
         nodes = Path(folder, "nodes")
         _say(f"creating {plan.nodes:,} nodes")
@@ -115,6 +119,10 @@ async def run(plan: Plan) -> Results:
             for name in _schedulers(plan):
                 _say(f"latency of {plan.single_pods} single pods: {name}")
                 results.latencies.append(await measure.latency(CONTENDERS[name], nodes, plan.single_pods))
+        if "load" in plan.kinds:
+            for name in _schedulers(plan):
+                _say(f"latency at half load: {name}")
+                results.loads.append(await measure.load(CONTENDERS[name], nodes, plan.load_pods))
     return results
 
 

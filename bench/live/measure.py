@@ -1,4 +1,4 @@
-"""The three measurements: binds per second, start-up in a full cluster, and the latency of a single pod."""
+"""The measurements: binds per second, start-up in a full cluster, and latency of single pods and at half load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from bench.live import devices, objects
 from bench.live.contenders import Contender
 from bench.live.observer import Observer, observing
-from bench.live.results import Latency, Rate, Startup
+from bench.live.results import Latency, Load, Rate, Startup
 from bench.live.server import Server, connected
 from bench.live.usage import Usage, busy_seconds, usage
 from tests.e2e.controlplane import ControlPlane, Process
@@ -134,6 +134,61 @@ async def latency(contender: Contender, state: Path, pods: int, *, warm_up: int 
         )
 
 
+async def load(contender: Contender, state: Path, pods: int, *, warm_up: int = 500) -> Load:
+    """Measure the time from creation to binding, for pods that are created at half the highest rate.
+
+    The highest rate is measured first: the same number of pods, created as fast as the server answers.
+    """
+    async with _scene(state) as scene:
+        process = scene.start(contender)
+        bodies = [objects.single_pod(number) for number in range(warm_up + 2 * pods)]
+        await _created_and_bound(scene, bodies[:warm_up], warm_up, process)
+        began = time.monotonic()
+        await _created_and_bound(scene, bodies[warm_up : warm_up + pods], warm_up + pods, process)
+        highest = pods / (max(scene.observer.times.values()) - began)
+        await asyncio.sleep(_REST)  # until the events of these pods are written
+        sent = await _create_at(scene.server, bodies[warm_up + pods :], highest / 2)
+        await _bound(scene, len(bodies), process)
+        first = warm_up + pods
+        seconds = sorted(
+            scene.observer.times["default", f"single-{first + number}"] - at for number, at in enumerate(sent)
+        )
+        return Load(
+            scheduler=contender.name,
+            nodes=await scene.server.count(objects.NODES_PATH),
+            highest_per_s=round(highest, 1),
+            per_s=round(len(sent) / (sent[-1] - sent[0]), 1),
+            pods=len(sent),
+            p50_ms=round(quantile(seconds, 0.50) * 1000, 2),
+            p99_ms=round(quantile(seconds, 0.99) * 1000, 2),
+            longest_ms=round(seconds[-1] * 1000, 2),
+            foreign_cpu=scene.spent().foreign,
+        )
+
+
+async def _created_and_bound(scene: _Scene, bodies: Sequence[bytes], bound: int, process: Process) -> None:
+    """Create pods as fast as possible, and wait until a number of pods are bound in all."""
+    await scene.server.create(objects.PODS_PATH, bodies)
+    await _bound(scene, bound, process)
+
+
+async def _bound(scene: _Scene, count: int, process: Process) -> None:
+    if not await scene.observer.wait(count, patience=_PATIENCE):
+        raise MeasureError(f"pods were left unbound; the end of the scheduler's log:\n{process.tail()}")
+
+
+async def _create_at(server: Server, bodies: Sequence[bytes], per_second: float) -> list[float]:
+    """Create pods at a constant rate, whether or not earlier requests are answered. Return when each was sent."""
+    sent: list[float] = []
+    began = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for number, body in enumerate(bodies):
+            await asyncio.sleep(max(0.0, began + number / per_second - time.monotonic()))
+            sent.append(time.monotonic())
+            group.create_task(server.create_one(objects.PODS_PATH, body))
+    return sent
+
+
 async def bursts(
     contender: Contender, state: Path, make: Callable[[Server, int, int], Awaitable[None]], size: int, count: int
 ) -> list[float]:
@@ -148,8 +203,7 @@ async def bursts(
         for number in range(count + 1):
             sent = time.monotonic()
             await make(scene.server, number, size)
-            if not await scene.observer.wait((number + 1) * size, patience=_PATIENCE):
-                raise MeasureError(f"{contender.name} left pods unbound; the end of its log:\n{process.tail()}")
+            await _bound(scene, (number + 1) * size, process)
             seconds.append(max(scene.observer.times.values()) - sent)
             await asyncio.sleep(1.0)
         return seconds[1:]

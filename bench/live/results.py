@@ -37,6 +37,8 @@ class Rate(msgspec.Struct, kw_only=True):
     #: Set by `compare`.
     rate_to_kube: float | None = None
     rate_to_null: float | None = None
+    #: To the client that decides nothing and sends the same events.
+    rate_to_null_events: float | None = None
     cpu_to_kube: float | None = None
     bind_cpu_to_kube: float | None = None
     memory_to_kube: float | None = None
@@ -65,12 +67,29 @@ class Latency(msgspec.Struct, kw_only=True):
     foreign_cpu: float
 
 
+class Load(msgspec.Struct, kw_only=True):
+    """The time from the creation to the binding of pods that are created at half the highest rate."""
+
+    scheduler: str
+    nodes: int
+    #: Pods created and bound per second if all are created as fast as the server allows.
+    highest_per_s: float
+    #: The pods that were created at half that rate.
+    per_s: float
+    pods: int
+    p50_ms: float
+    p99_ms: float
+    longest_ms: float
+    foreign_cpu: float
+
+
 class Results(msgspec.Struct):
     """All results of one run."""
 
     rates: list[Rate] = []
     startups: list[Startup] = []
     latencies: list[Latency] = []
+    loads: list[Load] = []
 
 
 def compare(rates: Iterable[Rate]) -> None:
@@ -80,6 +99,7 @@ def compare(rates: Iterable[Rate]) -> None:
     for each in rates:
         kube = by_key.get((each.workload, "kube-scheduler"))
         null = by_key.get((each.workload, "null"))
+        null_events = by_key.get((each.workload, "null+events"))
         if kube is not None:
             each.rate_to_kube = _ratio(each.binds_per_s, kube.binds_per_s)
             each.cpu_to_kube = _ratio(each.cpu_ms_per_pod, kube.cpu_ms_per_pod)
@@ -87,6 +107,8 @@ def compare(rates: Iterable[Rate]) -> None:
             each.memory_to_kube = _ratio(each.peak_mib, kube.peak_mib)
         if null is not None:
             each.rate_to_null = _ratio(each.binds_per_s, null.binds_per_s)
+        if null_events is not None:
+            each.rate_to_null_events = _ratio(each.binds_per_s, null_events.binds_per_s)
 
 
 def table(results: Results) -> str:
@@ -99,16 +121,21 @@ def table(results: Results) -> str:
         parts.append(aligned(_STARTUP_HEADINGS, [_startup_row(each) for each in results.startups]))
     if results.latencies:
         parts.append(aligned(_LATENCY_HEADINGS, [_latency_row(each) for each in results.latencies]))
+    if results.loads:
+        parts.append(aligned(_LOAD_HEADINGS, [_load_row(each) for each in results.loads]))
     return "\n\n".join(parts)
 
 
 _RATE_HEADINGS = (
-    "workload", "scheduler", "bound", "binds/s", "x kube", "x null", "CPU ms/pod", "x kube CPU", "bind ms/pod",
-    "x kube bind", "peak MiB", "x kube mem", "start CPU s", "first bind s", "events", "after s", "server ms/pod",
-    "writes/pod", "other CPU",
+    "workload", "scheduler", "bound", "binds/s", "x kube", "x null", "x null+events", "CPU ms/pod", "x kube CPU",
+    "bind ms/pod", "x kube bind", "peak MiB", "x kube mem", "start CPU s", "first bind s", "events", "after s",
+    "server ms/pod", "writes/pod", "other CPU",
 )  # fmt: skip
 _STARTUP_HEADINGS = ("start-up", "nodes", "running pods", "first bind s", "CPU s", "peak MiB", "other CPU")
 _LATENCY_HEADINGS = ("single pod", "nodes", "pods", "p50 ms", "p99 ms", "other CPU")
+_LOAD_HEADINGS = (
+    "half load", "nodes", "highest pods/s", "pods/s", "pods", "p50 ms", "p99 ms", "longest ms", "other CPU"
+)  # fmt: skip
 
 
 def _rate_row(each: Rate) -> list[str]:
@@ -119,6 +146,7 @@ def _rate_row(each: Rate) -> list[str]:
         f"{each.binds_per_s:,.0f}",
         _shown(each.rate_to_kube),
         _shown(each.rate_to_null),
+        _shown(each.rate_to_null_events),
         f"{each.cpu_ms_per_pod:.2f}",
         _shown(each.cpu_to_kube),
         f"{each.bind_cpu_ms_per_pod:.2f}",
@@ -154,6 +182,20 @@ def _latency_row(each: Latency) -> list[str]:
         f"{each.pods:,}",
         f"{each.p50_ms:.1f}",
         f"{each.p99_ms:.1f}",
+        f"{each.foreign_cpu:.0%}",
+    ]
+
+
+def _load_row(each: Load) -> list[str]:
+    return [
+        each.scheduler,
+        f"{each.nodes:,}",
+        f"{each.highest_per_s:,.0f}",
+        f"{each.per_s:,.0f}",
+        f"{each.pods:,}",
+        f"{each.p50_ms:.1f}",
+        f"{each.p99_ms:.1f}",
+        f"{each.longest_ms:.1f}",
         f"{each.foreign_cpu:.0%}",
     ]
 

@@ -11,7 +11,7 @@ import pytest
 from bench.live import calls, objects
 from bench.live.measure import quantile
 from bench.live.observer import Observer, WatchError
-from bench.live.results import Latency, Rate, Results, Startup, compare, table
+from bench.live.results import Latency, Load, Rate, Results, Startup, compare, table
 from bench.live.usage import busy_seconds, usage
 from mooring.api.codec import encode_json
 from mooring.api.protobuf.decode import decode_object
@@ -117,14 +117,16 @@ def test_ratios_are_of_the_same_workload() -> None:
         rate("kube-scheduler"),
         rate("mooring", binds_per_s=500),
         rate("null", binds_per_s=1000),
+        rate("null+events", binds_per_s=800),
         rate("mooring", workload="spread"),
     ]
     compare(rates)
-    assert [(each.rate_to_kube, each.rate_to_null) for each in rates] == [
-        (1.0, 0.2),
-        (2.5, 0.5),
-        (5.0, 1.0),
-        (None, None),
+    assert [(each.rate_to_kube, each.rate_to_null, each.rate_to_null_events) for each in rates] == [
+        (1.0, 0.2, 0.25),
+        (2.5, 0.5, 0.625),
+        (5.0, 1.0, 1.25),
+        (4.0, 0.8, 1.0),
+        (None, None, None),
     ]
     assert (rates[1].cpu_to_kube, rates[1].bind_cpu_to_kube) == (1.0, 1.0)
 
@@ -145,8 +147,14 @@ def test_table_shows_every_measurement() -> None:
             )
         ],
         latencies=[Latency(scheduler="mooring", nodes=5000, pods=200, p50_ms=5.12, p99_ms=9.9, foreign_cpu=0)],
-    )
-    rates, startups, latencies = table(results).split("\n\n")
+        loads=[
+            Load(
+                scheduler="mooring", nodes=5000, highest_per_s=610, per_s=305, pods=3000, p50_ms=6.2, p99_ms=31,
+                longest_ms=44.4, foreign_cpu=0.01,
+            )
+        ],
+    )  # fmt: skip
+    rates, startups, latencies, loads = table(results).split("\n\n")
     assert [each.split()[:2] for each in rates.splitlines()] == [
         ["workload", "scheduler"],
         ["basic", "kube-scheduler"],
@@ -155,6 +163,7 @@ def test_table_shows_every_measurement() -> None:
     assert "60 of 100" in rates
     assert startups.splitlines()[1].split() == ["mooring", "5,000", "50,000", "2.2", "3.1", "800", "0%"]
     assert latencies.splitlines()[1].split() == ["mooring", "5,000", "200", "5.1", "9.9", "0%"]
+    assert loads.splitlines()[1].split() == ["mooring", "5,000", "610", "305", "3,000", "6.2", "31.0", "44.4", "1%"]
 
 
 @pytest.mark.parametrize(
