@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mooring.api.label_selectors import EVERYTHING, compile_selector
-from mooring.api.pod import Pod
+from mooring.api.pod import Pod, PodStatus
 from mooring.columns.pod_columns import start_of
 from mooring.columns.terms import PodTerm
 from mooring.framework import Nodes, NodeTable
@@ -183,6 +183,24 @@ def term(app: str | None, namespaces: set[str], *, by_label: str | None = None) 
     return PodTerm(frozenset(namespaces), chosen, chooser)
 
 
+def test_pods_of_a_list_are_added_together_or_none_of_them():
+    """Those with host ports, or with a listener, are returned: they need more steps."""
+    table = table_of(make_node("a").capacity(cpu="64").obj())
+    pods = [make_pod(f"p{number}").req(cpu="1").node("a").obj() for number in range(20)]
+    broken = msgspec.structs.replace(pods[10], status=PodStatus(start_time="yesterday"))
+    with pytest.raises(ValueError, match="not a timestamp"):
+        table.add_pods([*pods[:10], broken])
+    assert (len(table.pods), table.pod_count[0], len(table.pod_columns)) == (0, 0, 0)
+
+    cursor = table.cursor()
+    cursor.advance()
+    open_port = make_pod("q").port(80).node("a").obj()
+    assert table.add_pods([*pods, open_port]) == [open_port]
+    assert cursor.changed(100) == [0]
+    assert (len(table.pods), table.pod_count[0], int(Nodes(table).requested("cpu")[0])) == (20, 20, 20_000)
+    assert table.check() == []
+
+
 class TableMachine(RuleBasedStateMachine):
     """Random events; after each the table must equal one built from scratch."""
 
@@ -225,6 +243,24 @@ class TableMachine(RuleBasedStateMachine):
         leaving=st.booleans(),
     )
     def add_pod(self, name, app, namespace, port, kind, leaving):
+        self.table.add_pod(self.pod(name, app, namespace, port, kind, leaving))
+
+    @rule(
+        names=st.lists(st.sampled_from(NAMES), max_size=24),
+        app=st.sampled_from(APPS),
+        port=st.sampled_from([0, 0, 80]),
+        kinds=st.sampled_from([["plain"], ["soft"], ["plain", "gpu"], ["anti", "rack", "near"]]),
+        leaving=st.booleans(),
+    )
+    def add_pods(self, names, app, port, kinds, leaving):
+        pods = [
+            self.pod(name, app, "one", port, kinds[number % len(kinds)], leaving) for number, name in enumerate(names)
+        ]
+        for pod in self.table.add_pods(pods):
+            self.table.add_pod(pod)
+        assert {pod.uid for pod in pods} <= self.table.pods.keys()
+
+    def pod(self, name, app, namespace, port, kind, leaving):
         self.count += 1
         pod = make_pod(f"p{self.count}", namespace).label(app=app).req(cpu="100m").node(name)
         if port:
@@ -241,7 +277,7 @@ class TableMachine(RuleBasedStateMachine):
             pod = pod.preferred_pod_affinity(5, "zone", {"app": app})
         if leaving:
             pod = pod.terminating()
-        self.table.add_pod(pod.obj())
+        return pod.obj()
 
     @rule(data=st.data())
     def remove_pod(self, data):

@@ -11,11 +11,13 @@ import pytest
 from mooring.api import Node, ObjectMeta, Service
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.node import NodeStatus
+from mooring.api.pod import Pod, PodStatus
 from mooring.config import default_config
 from mooring.kube import Access, Change, Client
 from mooring.live.informers import Informers, RawObjects, device_kinds
 from mooring.releases import V1_36, V1_37
 from mooring.scheduler.engine import Engine
+from mooring.testing import make_node, make_pod
 from tests.kube.server import Api, Fault
 from tests.log_capture import capture_logs
 
@@ -70,6 +72,40 @@ async def test_an_object_that_cannot_be_applied_is_reported_and_the_others_are_a
         "an object cannot be applied and is ignored",
         "a plugin failed to handle a change",
     }
+
+
+@pytest.mark.parametrize("starting", [True, False])
+async def test_a_page_of_pods_is_applied_as_one_by_one(*, starting: bool) -> None:
+    """Also at start-up, where pods on nodes are applied together; an invalid one is reported and the others count."""
+    pods = [make_pod(f"p{number}").req(cpu="1").node("a").obj() for number in range(20)]
+    pods += [
+        make_pod("pending").req(cpu="1").obj(),
+        make_pod("done").node("a").phase("Succeeded").obj(),
+        make_pod("port").node("a").port(80).obj(),
+        make_pod("elsewhere").node("b").obj(),
+    ]
+    broken = make_pod("broken").node("a").req(cpu="1").obj()
+    invalid: list[str] = []
+    async with Client(Access(server="http://127.0.0.1:1")) as client:
+        engine = Engine(default_config())
+        informers = Informers(client, engine, lambda: None, RawObjects())
+        informers.report_invalid = lambda item, _message: invalid.append(item.name)
+        engine.put(make_node("a").capacity(cpu="64", pods="110").obj())
+        if starting:
+            engine.queue.defer_events()
+        informers.apply([Change(None, pod) for pod in pods[:3]])
+        informers.apply([Change(None, pod) for pod in pods])  # the first three again, as after an interrupted list
+        with capture_logs():
+            status = PodStatus(start_time="yesterday")
+            late = make_pod("late").node("a").req(cpu="1").obj()
+            informers.apply([Change(None, msgspec.structs.replace(broken, status=status)), Change(None, late)])
+        engine.queue.resume_events()
+    assert invalid == ["broken"]
+    assert {info.pod.name for info in engine.cache.table.nodes[0].pods} - {"broken"} == {
+        *(f"p{number}" for number in range(20)), "port", "late"
+    }  # fmt: skip
+    assert {pod.name for pod in engine.cache.objects.lister(Pod).list()} >= {"p7", "pending", "elsewhere", "late"}
+    assert engine.queue.pending()["active"] == 1
 
 
 def test_sessions_read_the_kinds_of_devices_that_the_release_has() -> None:

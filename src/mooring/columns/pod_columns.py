@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from mooring.api.meta import parse_time
 from mooring.api.pod import Pod
 from mooring.columns.node_info import PodInfo, assign
+from mooring.columns.templates import PodTemplate
 
 _PODS = 256
 
@@ -46,6 +48,26 @@ class PodColumns:
         amounts[:] = 0
         for slot, amount in info.template.scalars:
             amounts[slot] = amount
+
+    def add_all(
+        self, template: PodTemplate, infos: Sequence[PodInfo], rows: Sequence[int], starts: Sequence[float]
+    ) -> None:
+        """Add pods of one template, each with a row and a start time."""
+        first = len(self.infos)
+        last = first + len(infos)
+        while last > len(self.rows):
+            self._grow()
+        for index, info in enumerate(infos, first):
+            assign(info, "index", index)
+        self.infos += infos
+        self.rows[first:last] = rows
+        self.priorities[first:last] = [info.pod.priority for info in infos]
+        self.starts[first:last] = starts
+        self.templates[first:last] = template.number
+        amounts = self.amounts[first:last]
+        amounts[:] = 0
+        for slot, amount in template.scalars:
+            amounts[:, slot] = amount
 
     def restart(self, info: PodInfo) -> None:
         """Update a pod's start time."""

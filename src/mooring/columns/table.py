@@ -7,7 +7,7 @@ results for the other rows stay valid. ``check`` compares the table with one bui
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
 from weakref import WeakValueDictionary
 
@@ -24,7 +24,7 @@ from mooring.columns.counts import ImageIndex, PortIndex
 from mooring.columns.interned import ABSENT, CodeColumn, Codes, LabelColumn
 from mooring.columns.node_info import NodeInfo, PodInfo, assign
 from mooring.columns.node_share import NodeShare
-from mooring.columns.pod_columns import PodColumns
+from mooring.columns.pod_columns import PodColumns, start_of
 from mooring.columns.row_cursor import ChangeLog, RowCursor
 from mooring.columns.table_check import differences
 from mooring.columns.templates import PodTemplate, TemplateRegistry
@@ -36,6 +36,8 @@ CPU, MEMORY, EPHEMERAL = 0, 1, 2
 NOT_OFFERED = 3
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "")
 _ROWS, _SLOTS = 64, 8
+#: So few pods are attached one by one.
+_FEW_PODS = 8
 
 
 class PodListener(Protocol):
@@ -264,6 +266,43 @@ class NodeTable:
                 self.remove_pod(uid)
                 return self._add_new(pod, template, name)
         return self._add_new(pod, template, name)
+
+    def add_pods(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Add pods that are not in the table, in fewer steps than one by one: at start-up, most pods run on a node.
+
+        Return those that are not added, because they have host ports or a plugin listens. If a pod is invalid, this
+        raises before any of them is added.
+        """
+        others: list[Pod] = []
+        by_template: dict[PodTemplate, list[tuple[PodInfo, NodeInfo, float]]] = {}
+        for pod, template, start in [(pod, self.templates.of(pod), start_of(pod)) for pod in pods]:
+            row = self.row_of.get(pod.node_name)
+            if template.host_ports or self._listeners_for(template):
+                others.append(pod)
+            elif row is None:
+                self._add_new(pod, template, pod.node_name)
+            else:
+                info = self.pods[pod.uid] = PodInfo(pod, template)
+                by_template.setdefault(template, []).append((info, self.nodes[row], start))
+        for template, placed in by_template.items():
+            self._attach_all(template, placed)
+        return others
+
+    def _attach_all(self, template: PodTemplate, placed: list[tuple[PodInfo, NodeInfo, float]]) -> None:
+        """Attach pods of one template without host ports, to which no plugin listens, with their start times."""
+        if len(placed) < _FEW_PODS:
+            for info, node, _ in placed:
+                self._attach(info, node)
+            return
+        rows = []
+        for info, node, _ in placed:
+            assign(info, "node", node)
+            node._pods[info.pod.uid] = info
+            rows.append(node.row)
+            self.counters.pods_changed(template, node.row, 1, terminating=info.pod.is_terminating)
+        self._count_amounts(template, *np.unique(rows, return_counts=True))
+        self.pod_columns.add_all(template, [info for info, _, _ in placed], rows, [start for _, _, start in placed])
+        self.changes.mark_all(rows)
 
     def _add_new(self, pod: Pod, template: PodTemplate, name: str) -> PodInfo:
         uid = pod.uid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -158,7 +158,7 @@ class Informers:
     def apply(self, changes: list[Change[Any]]) -> None:
         """Apply changes to the engine, then notify the listener. An object that cannot be applied is reported."""
         engine, listener = self._engine, self.listener
-        for old, new in changes:
+        for old, new in changes if listener is not None else self._without_new_pods(changes):
             checkpoint()
             try:
                 if new is not None:
@@ -172,6 +172,17 @@ class Informers:
                 assert found is not None
                 self._report(found, error)
         self._changed()
+
+    def _without_new_pods(self, changes: list[Change[Any]]) -> Sequence[Change[Any]]:
+        """Apply a page of new pods together, and return the other changes."""
+        pods = [new for old, new in changes if old is None and isinstance(new, Pod)]
+        if len(pods) < len(changes) or len(pods) == 1:
+            return changes
+        checkpoint()
+        try:
+            return [Change(None, pod) for pod in self._engine.put_new_pods(pods)]
+        except Exception:  # one of them is invalid and was not applied, as all others: find it one by one
+            return changes
 
     def _report(self, item: KubeObject, error: Exception) -> None:
         """Report an object that cannot be applied: its amounts or numbers are invalid, or there is a bug."""

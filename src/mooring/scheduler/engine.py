@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mooring.api.meta import KubeObject
@@ -124,6 +124,14 @@ class Engine(ScheduleOne):
             self.lock.defer(self._handlers.put, item)
         else:
             self._handlers.put(item)
+
+    def put_new_pods(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """Apply pods of a list together, if all objects are being listed and nothing else happens yet.
+
+        Return those that are not applied. If a pod is invalid, this raises before any of them is applied.
+        """
+        starting = self.queue.defers_events and not self.lock.held
+        return self._handlers.put_new_pods(pods) if starting else pods
 
     def remove(self, item: KubeObject) -> None:
         """Apply an object's deletion; deferred while the lock is held."""

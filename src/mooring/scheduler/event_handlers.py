@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -34,6 +36,26 @@ class EventHandlers:
             self.cache.put(item)
             action = ActionType.ADD if old is None else ActionType.UPDATE
             self.queue.on_event(event_name(type(item)), action, old, item)
+
+    def put_new_pods(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Handle the pods of a list that run on a node, at start-up, when nothing refers to them yet.
+
+        Return those that are not handled. If a pod is invalid, this raises before any of them is handled.
+        """
+        lister = self.cache.objects.lister(Pod)
+        others: list[Pod] = []
+        new: list[Pod] = []
+        for pod in pods:
+            is_new = pod.uid not in self.cache.table.pods and lister.get(pod.name, pod.namespace) is None
+            (new if is_new and pod.node_name and not pod.is_finished else others).append(pod)
+        needs_more = self.cache.table.add_pods(new)
+        skipped = {pod.uid for pod in needs_more}
+        for pod in new:
+            if pod.uid not in skipped:
+                lister.put(pod)
+                if self.observer is not None:
+                    self.observer.scheduled_pod_added(pod, waited=False)
+        return others + needs_more
 
     def remove(self, item: KubeObject) -> None:
         """Handle a deleted object."""

@@ -100,6 +100,9 @@ class _Handlers(EventHandlers):
         finally:
             recorder.applying = False
 
+    def put_new_pods(self, pods: Iterable[Pod]) -> list[Pod]:
+        return list(pods)  # each event is recorded
+
     def remove(self, item: KubeObject) -> None:
         recorder = self.recorder
         recorder.object(_REMOVE, item)

@@ -98,7 +98,8 @@ class SchedulingQueue:
         self._in_flight = InFlightPods()
         #: How many attempts were started.
         self.cycle = 0
-        self._defers_events = False
+        #: Whether pods are not requeued for single events; see ``defer_events``.
+        self.defers_events = False
 
     def _adopt(
         self,
@@ -334,11 +335,11 @@ class SchedulingQueue:
 
         With many gated pods and many nodes, that would take their product.
         """
-        self._defers_events = True
+        self.defers_events = True
 
     def resume_events(self) -> int:
         """Requeue all pods for the events since ``defer_events``. Return how many were moved."""
-        self._defers_events = False
+        self.defers_events = False
         return self._requeue_all(list(self._pool), Event(self._interests.wildcard(_LISTED)))
 
     def on_event(
@@ -355,7 +356,7 @@ class SchedulingQueue:
         ``only`` selects the pods that the event applies to. Events without a registered plugin are ignored.
         """
         event = Event(self._interests.of(resource, action), old, new)
-        if not event.interest.exists or self._defers_events:
+        if not event.interest.exists or self.defers_events:
             return 0
         pods = self._pool.concerned(event.interest)
         return self._requeue_all(pods if only is None else [queued for queued in pods if only(queued.pod)], event)
