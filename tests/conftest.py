@@ -4,13 +4,15 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from mooring import unexpected_errors
 from mooring.logs import reset_logs
 
-# A slow machine is no fault of the example that runs on it.
-settings.register_profile("any machine", deadline=None)
+# A slow machine is no fault of the example that runs on it. The examples are the same in every run, so that a change
+# is not refused for what it did not change; `pytest --hypothesis-profile=explore` draws new ones.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("any machine", parent=settings.get_profile("explore"), derandomize=True)
 settings.load_profile("any machine")
 # A shell without job control starts background commands with SIGINT ignored, and programs that tests interrupt
 # would inherit that.

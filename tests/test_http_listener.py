@@ -19,6 +19,7 @@ from mooring import http_listener
 from mooring.http_listener import ConnectionLimits, Listener
 from tests.live.endpoints.serving import trusting_context
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE, until
 
 CERTS = Path(__file__).parent / "kube" / "certs"
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -40,7 +41,15 @@ class Server:
         self.server = web.Server(self.handle)
         self.listener = Listener(web.ServerRunner(self.server, shutdown_timeout=0.1), limits, tls=context)
         self.port = 0
+        self.accepted = 0
         self.release = asyncio.Event()
+        open_connection = self.listener._open
+
+        def count(*given: Any) -> None:
+            self.accepted += 1
+            open_connection(*given)
+
+        self.listener._open = count  # type: ignore[method-assign]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         await request.read()
@@ -70,9 +79,12 @@ class Server:
 
     async def until(self, connections: int) -> None:
         """Wait for a number of connections, with as many transports."""
-        async with asyncio.timeout(10):
-            while len(self.listener) != connections or len(self.server.connections) > connections:
-                await asyncio.sleep(0.005)
+        await until(lambda: len(self.listener) == connections and len(self.server.connections) <= connections)
+
+    async def until_cut_off(self) -> None:
+        """Wait until a connection was accepted and is gone. On a busy machine both happen between two looks."""
+        await until(lambda: self.accepted)
+        await self.until(0)
 
 
 @pytest.fixture(params=[False, True], ids=["http", "https"])
@@ -100,14 +112,14 @@ async def ask(streams: Streams, request: bytes = REQUEST) -> bytes:
 
 async def ended(streams: Streams) -> None:
     """Wait for the server to close a connection."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         with contextlib.suppress(ConnectionError):
             while await streams[0].read(65536):
                 pass
 
 
 async def test_idle_connections_end_and_leave_nothing_behind(serve):
-    server = await serve(idle_seconds=0.5, header_seconds=5.0)
+    server = await serve(idle_seconds=0.5, header_seconds=60.0)
     opened = []
     for _ in range(20):
         opened.append(await server.connect())
@@ -126,7 +138,7 @@ async def test_idle_connections_end_and_leave_nothing_behind(serve):
         pytest.param({"header_seconds": 0.05}, [b""], id="nothing"),
         pytest.param({"header_seconds": 0.05}, [b"GET / HT"], id="half a line"),
         pytest.param({"header_seconds": 0.05}, [b"GET / HTTP/1.1\r\nHost: x\r\n"], id="half the headers"),
-        pytest.param({"header_seconds": 0.4}, [REQUEST, b"GET / HT"], id="half the headers of the second request"),
+        pytest.param({"header_seconds": 1.5}, [REQUEST, b"GET / HT"], id="half the headers of the second request"),
         pytest.param(
             {"body_seconds": 0.05}, [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf"], id="half a body"
         ),
@@ -150,15 +162,14 @@ async def test_slow_clients_are_cut_off(serve, limits, sent, monkeypatch):
     for each in sent[:-1]:
         assert await ask(streams, each) == b"ok"
     streams[1].write(sent[-1])
-    await server.until(1)
-    await server.until(0)
+    await server.until_cut_off()
 
 
 async def test_headers_sent_byte_by_byte_are_cut_off(serve):
     server = await serve(header_seconds=0.1)
     _, writer = await server.connect()
-    await server.until(1)
-    async with asyncio.timeout(10):
+    await until(lambda: server.accepted)
+    async with asyncio.timeout(PATIENCE):
         while len(server.listener):
             if not writer.transport.is_closing():
                 writer.write(b"x")
@@ -168,20 +179,19 @@ async def test_headers_sent_byte_by_byte_are_cut_off(serve):
 async def test_a_tls_handshake_that_is_not_finished_is_cut_off(serve):
     server = await serve(handshake_seconds=0.05, header_seconds=0.05)
     streams = await server.connect(tls=False)
-    await server.until(1)
     await ended(streams)
-    await server.until(0)
+    await server.until_cut_off()
 
 
 async def test_a_failed_handshake_frees_its_place(serve):
-    server = await serve(handshake_seconds=5.0, header_seconds=5.0)
+    server = await serve(handshake_seconds=60.0, header_seconds=60.0)
     _, writer = await server.connect(tls=False)
     writer.write(b"\x16\x03\x01nonsense\r\n\r\n")
-    await server.until(0)
+    await server.until_cut_off()
 
 
 async def test_long_responses_are_not_cut_off(serve):
-    server = await serve(idle_seconds=0.3, header_seconds=0.3, body_seconds=0.05, stalled_seconds=0.05)
+    server = await serve(idle_seconds=1.0, header_seconds=1.0, body_seconds=0.05, stalled_seconds=0.05)
     reader, writer = await server.connect()
     writer.write(b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n")
     await reader.readuntil(b"first\n")
@@ -189,7 +199,7 @@ async def test_long_responses_are_not_cut_off(serve):
     await ended(other)
     await ended(await server.connect())
     server.release.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await reader.readuntil(b"last\n")
 
 

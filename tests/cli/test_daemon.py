@@ -14,6 +14,7 @@ import pytest
 
 from mooring.cli.daemon import StopSignals, run_until_stopped, start_logging
 from mooring.live import ServerError
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -78,7 +79,7 @@ def test_work_that_does_not_stop_ends_at_the_deadline_or_with_a_second_signal(
         for each in signals:
             process.send_signal(each)
             time.sleep(0.1)  # two pending signals are delivered in the order of their numbers
-        assert process.wait(10) == 1
+        assert process.wait(PATIENCE) == 1
         text = process.stdout.read()
     assert ("the process has not stopped within 0.2 s" in text) == (len(signals) == 1)
 

@@ -26,6 +26,7 @@ from mooring.cli.object_list import ChangePrinter, Item, ObjectList
 from mooring.cli.options import LIST_FORMATS
 from mooring.kube import Client, load_access
 from mooring.simulation.report import Column
+from tests.waiting import PATIENCE
 
 QUEUE = "research-large-language-models-evaluation"
 JOB = "bert-pretraining-with-very-long-sequences-17"
@@ -312,7 +313,7 @@ def test_a_watch_prints_what_changes_until_ctrl_c(world: World) -> None:
             pass
         assert line == "queue.scheduling.volcano.sh/new deleted\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(PATIENCE) == 130
         assert process.stderr.read() == ""
 
 

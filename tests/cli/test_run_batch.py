@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +32,7 @@ from mooring.releases import NEWEST
 from tests.cli.test_run import mooring
 from tests.e2e.controlplane import free_port
 from tests.live.volcano_crds import POD_GROUP, QUEUE
+from tests.waiting import PATIENCE, wait_until
 
 CONF = """
 actions: "enqueue, allocate, backfill"
@@ -159,7 +159,7 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 
 def kube(kubeconfig: Path, *arguments: str) -> str:
     command = [sys.executable, "scripts/kube.py", arguments[0], "--kubeconfig", str(kubeconfig), *arguments[1:]]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
 
 
 def gang(name: str, pods: int) -> list[dict[str, Any]]:
@@ -198,7 +198,7 @@ def test_the_story_s_command_line_works_unchanged(kubeconfig: Path, tmp_path: Pa
         for pod in ("fits-0", "fits-1"):
             assert kube(kubeconfig, "bound", "--timeout", "60", pod).strip() == "node-2", log.read_text()
         (plugins / "magic.py").write_text(MAGIC.replace("node-2", "node-1"))
-        wait_for(log, "Reloaded")
+        wait_until(lambda: "Reloaded" in log.read_text(), describe=log.read_text)
         objects.write_text(yaml.safe_dump_all(gang("later", 2)))
         kube(kubeconfig, "apply", "-f", str(objects))
         for pod in ("later-0", "later-1"):
@@ -209,18 +209,11 @@ def test_the_story_s_command_line_works_unchanged(kubeconfig: Path, tmp_path: Pa
             read(metrics, "/decisions")
     finally:
         process.terminate()
-        assert process.wait(30) == 0, log.read_text()
-
-
-def wait_for(log: Path, text: str) -> None:
-    end = time.monotonic() + 60
-    while text not in log.read_text():
-        assert time.monotonic() < end, log.read_text()
-        time.sleep(0.05)
+        assert process.wait(PATIENCE) == 0, log.read_text()
 
 
 def read(port: int, path: str) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
         text: str = answer.read().decode()
         return text

@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from click.testing import CliRunner
 
 from mooring.cli.main import main
 from mooring.kube import load_access
+from tests.waiting import PATIENCE, wait_until
 
 MOORING = [sys.executable, "-m", "mooring.cli"]
 POD: dict[str, Any] = {
@@ -40,7 +40,7 @@ class Up:
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([*MOORING, *arguments], cwd=folder, stdout=log, stderr=subprocess.STDOUT)
-        wait(lambda: self.kubeconfig.exists() or self.process.poll() is not None)
+        wait_until(lambda: self.kubeconfig.exists() or self.process.poll() is not None)
 
     def ask(self, path: str, body: Any = None) -> Any:
         access = load_access(kubeconfig=str(self.kubeconfig))
@@ -48,7 +48,7 @@ class Up:
         headers = {"Authorization": f"Bearer {access.user.token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(access.server + path, data=data, headers=headers)
-        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=PATIENCE) as answer:
             return json.loads(answer.read())
 
     def serves(self) -> bool:
@@ -64,20 +64,18 @@ class Up:
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(20)
-
-
-def wait(look: Callable[[], Any], seconds: float = 20.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.02)
-    return found
+            self.process.wait(PATIENCE)
 
 
 def mooring(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*MOORING, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=30, env={**os.environ}
+        [*MOORING, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        env={**os.environ},
     )
 
 
@@ -103,7 +101,7 @@ def test_up_schedules_explains_and_ends_with_ctrl_c(up: Callable[..., Up], tmp_p
     running = up("up", "--nodes", "5", "--plugin", "Last=last.py")
     assert running.kubeconfig.stat().st_mode & 0o777 == 0o600
     running.ask("/api/v1/namespaces/default/pods", POD)
-    assert wait(lambda: running.node_of("web")) == "node-4"
+    assert wait_until(lambda: running.node_of("web")) == "node-4"
     told = mooring(tmp_path, "explain", "pod", "web", "--kubeconfig", "mooring.kubeconfig", "-o", "json")
     assert told.returncode == 0, told.stderr
     explanation = json.loads(told.stdout)
@@ -112,7 +110,7 @@ def test_up_schedules_explains_and_ends_with_ctrl_c(up: Callable[..., Up], tmp_p
     status = mooring(tmp_path, "cluster", "status")
     assert "Nodes: 5, ready 5\nPods: 1, bound 1\n" in status.stdout
     running.process.send_signal(signal.SIGINT)
-    assert running.process.wait(20) == 0
+    assert running.process.wait(PATIENCE) == 0
     assert not running.kubeconfig.exists(), "of no use any more"
     text = running.log.read_text()
     assert "Traceback" not in text
@@ -157,16 +155,16 @@ def test_a_plugin_neither_ends_nor_blocks_the_scheduler(up: Callable[..., Up], t
     running.ask("/api/v1/namespaces/default/pods", POD)
 
     def logged(text: str) -> None:
-        wait(lambda: text in running.log.read_text())
+        wait_until(lambda: text in running.log.read_text())
 
     logged("SystemExit: 3")
     plugin.write_text(PLUGIN.format(statement="while True: pass"))
     logged("mine.py:14 in filter: plugin Mine has not returned for")
     logged("plugin switched off after a call that hung")
     plugin.write_text(PLUGIN.format(statement="pass"))
-    assert wait(lambda: running.node_of("web"))
+    assert wait_until(lambda: running.node_of("web"))
     running.process.send_signal(signal.SIGINT)
-    assert running.process.wait(20) == 0
+    assert running.process.wait(PATIENCE) == 0
     assert "Exiting although threads of plugins are still running: sleeper" in running.log.read_text()
 
 
@@ -175,9 +173,9 @@ def test_a_signal_ends_up_while_a_plugin_hangs(up: Callable[..., Up], tmp_path: 
     (tmp_path / "scheduler.yaml").write_text(SOURCES.replace("300ms", "1h"))
     running = up("up", "--nodes", "2", "--no-controller", "--config", "scheduler.yaml")
     running.ask("/api/v1/namespaces/default/pods", POD)
-    wait(lambda: "hangs" in running.log.read_text())
+    wait_until(lambda: "hangs" in running.log.read_text())
     running.process.send_signal(signal.SIGTERM)
-    assert running.process.wait(15) == 0
+    assert running.process.wait(PATIENCE) == 0
 
 
 def test_a_configuration_for_another_cluster_is_used_on_this_one(up: Callable[..., Up], tmp_path: Path) -> None:
@@ -192,12 +190,12 @@ def test_a_configuration_for_another_cluster_is_used_on_this_one(up: Callable[..
     config.write_text(yaml.safe_dump(document))
     running = up("up", "--nodes", "1", "--config", str(config))
     running.ask("/api/v1/namespaces/default/pods", {**POD, "spec": {**POD["spec"], "schedulerName": "other"}})
-    wait(lambda: running.node_of("web"))
+    wait_until(lambda: running.node_of("web"))
     document["profiles"] = [{"schedulerName": "new"}]
     config.write_text(yaml.safe_dump(document))
     new = {**POD, "metadata": {"name": "new"}, "spec": {**POD["spec"], "schedulerName": "new"}}
     running.ask("/api/v1/namespaces/default/pods", new)
-    wait(lambda: running.node_of("new"))
+    wait_until(lambda: running.node_of("new"))
     log = running.log.read_text()
     assert "ignored" not in log
     assert "clientConnection" not in log
@@ -206,10 +204,10 @@ def test_a_configuration_for_another_cluster_is_used_on_this_one(up: Callable[..
 def test_a_cluster_ends_with_the_process_that_it_belongs_to(up: Callable[..., Up]) -> None:
     """Even where that is killed."""
     running = up("up", "--nodes", "1")
-    assert wait(running.serves)
+    assert wait_until(running.serves)
     running.process.kill()
     running.process.wait()
-    wait(lambda: not running.serves())
+    wait_until(lambda: not running.serves())
 
 
 def test_up_ends_with_its_cluster(up: Callable[..., Up], tmp_path: Path) -> None:
@@ -217,7 +215,7 @@ def test_up_ends_with_its_cluster(up: Callable[..., Up], tmp_path: Path) -> None
     running = up("up", "--nodes", "1")
     stopped = mooring(tmp_path, "cluster", "stop")
     assert stopped.stdout == "The embedded cluster has stopped.\n", stopped.stderr
-    assert running.process.wait(20) == 1
+    assert running.process.wait(PATIENCE) == 1
     assert "The embedded cluster exited unexpectedly" in running.log.read_text()
 
 
@@ -233,7 +231,7 @@ def test_a_kubeconfig_in_use_stays(up: Callable[..., Up], tmp_path: Path) -> Non
     first.process.kill()
     first.process.wait()
     third = up("cluster", "start", "--nodes", "0")
-    wait(lambda: third.kubeconfig.read_text() != text)
+    wait_until(lambda: third.kubeconfig.read_text() != text)
 
 
 def test_data_survives_and_is_not_shared(up: Callable[..., Up], tmp_path: Path) -> None:
@@ -250,7 +248,7 @@ def test_data_survives_and_is_not_shared(up: Callable[..., Up], tmp_path: Path) 
     first.kubeconfig.unlink()
     third = up("up", "--nodes", "2", "--data-dir", "data")
     assert yaml.safe_load(third.kubeconfig.read_text())["users"][0]["user"]["token"] == token
-    assert wait(lambda: third.node_of("web")).startswith("node-")
+    assert wait_until(lambda: third.node_of("web")).startswith("node-")
     third.end()
     assert third.kubeconfig.exists(), "it is good for the next start"
 

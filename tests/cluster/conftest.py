@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from mooring.cluster import EmbeddedCluster
+from tests.waiting import PATIENCE, until
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -96,12 +97,9 @@ class Client:
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": node}}
         return await self.ask("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", body)
 
-    async def wait(self, what: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any:
+    async def wait(self, what: Callable[[], Awaitable[Any]]) -> Any:
         """Ask again and again until the answer is true."""
-        async with asyncio.timeout(seconds):
-            while not (found := await what()):
-                await asyncio.sleep(0.01)
-            return found
+        return await until(what)
 
     def watch(self, path: str, **options: Any) -> "Stream":
         """A watch, to be used in `async with`."""
@@ -128,9 +126,9 @@ class Stream:
     async def __aexit__(self, *_: object) -> None:
         self._response.close()
 
-    async def event(self, seconds: float = 5.0) -> tuple[str, Any]:
+    async def event(self) -> tuple[str, Any]:
         """Type and object of the next event."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(PATIENCE):
             line = await self._response.content.readline()
         if not line:
             return "END", None

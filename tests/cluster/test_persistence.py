@@ -15,6 +15,7 @@ import pytest
 
 from mooring.cluster import DataError, EmbeddedCluster
 from tests.cluster.conftest import PODS, Client, make, pod
+from tests.waiting import PATIENCE
 
 SERVER = textwrap.dedent(
     """
@@ -128,7 +129,7 @@ async def test_nothing_acknowledged_is_lost_by_a_kill(data: Path, objects: int) 
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=authority))
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}, connector=connector) as session:
         writers = [asyncio.create_task(_write(session, url, acknowledged, offset)) for offset in range(8)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while len(acknowledged) < objects:
                 await asyncio.sleep(0.01)
         server.send_signal(signal.SIGKILL)

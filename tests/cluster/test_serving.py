@@ -6,10 +6,11 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import yaml
+
+from tests.waiting import PATIENCE
 
 START = [sys.executable, "-c", "import sys; from mooring.cli.cluster import cluster; cluster(sys.argv[1:])", "start"]
 
@@ -33,7 +34,7 @@ def test_it_starts_tells_how_to_use_it_and_ends(tmp_path: Path) -> None:
     assert document["clusters"][0]["cluster"]["server"] == lines[0].split()[5].rstrip(";")
     assert len(document["users"][0]["user"]["token"]) > 30
     process.send_signal(signal.SIGTERM)
-    rest, _ = process.communicate(timeout=10)
+    rest, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, rest) == (0, "")
 
 
@@ -42,7 +43,7 @@ def test_a_busy_port_is_one_message(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = _start("--port", str(port), "--kubeconfig-out", str(tmp_path / "k"))
-        output, _ = process.communicate(timeout=10)
+        output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert output.startswith(f"Error: cannot use port {port}: ")
     assert "Traceback" not in output
@@ -52,10 +53,8 @@ def test_a_bad_data_folder_is_one_message(tmp_path: Path) -> None:
     """And nothing is left running."""
     file = tmp_path / "file"
     file.write_text("")
-    started = time.monotonic()
     process = _start("--port", "0", "--data-dir", str(file / "inside"), "--kubeconfig-out", str(tmp_path / "k"))
-    output, _ = process.communicate(timeout=10)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "cannot be used as data folder" in output
     assert "Traceback" not in output
-    assert time.monotonic() - started < 10

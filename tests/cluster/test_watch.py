@@ -10,6 +10,7 @@ import pytest
 from mooring.cluster.selectors import SelectionPredicate, parse_label_selector
 from mooring.cluster.watch import Watcher
 from tests.cluster.conftest import PODS, Client, make, pod
+from tests.waiting import PATIENCE
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -111,7 +112,7 @@ async def test_watch_from_an_unavailable_version_gets_410(client: Client, versio
 
 async def test_watches_end_when_their_time_is_up(client: Client) -> None:
     """Clients ask for it, to spread their reconnections."""
-    async with asyncio.timeout(4), client.watch(f"{PODS}?watch=true&timeoutSeconds=1") as stream:
+    async with asyncio.timeout(PATIENCE), client.watch(f"{PODS}?watch=true&timeoutSeconds=1") as stream:
         assert (await stream.event())[0] == "END"
 
 

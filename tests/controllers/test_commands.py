@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from mooring.cli.main import main
 from tests.controllers.jobs.job_world import CONFIG, reach, submit, task
-from tests.controllers.world import World, until
+from tests.controllers.world import World
+from tests.waiting import until
 
 __all__ = ["CONFIG"]
 

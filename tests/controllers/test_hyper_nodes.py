@@ -9,8 +9,9 @@ import pytest
 from mooring.controllers import hyper_nodes as module
 from mooring.controllers.reconciler import Settings
 from mooring.controllers.topology_discovery import SOURCE_LABEL, NetworkTopology
-from tests.controllers.world import World, controllers, until
+from tests.controllers.world import World, controllers
 from tests.log_capture import capture_logs
+from tests.waiting import until
 
 HYPER_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 NODES = "/api/v1/nodes"
@@ -57,7 +58,7 @@ async def becomes(world: World, expected: dict[str, list[str]]) -> None:
     async def done() -> bool:
         return await discovered(world) == expected
 
-    await until(done, 20)
+    await until(done)
 
 
 async def test_hyper_nodes_follow_the_labels_of_nodes(world: World) -> None:
@@ -124,7 +125,7 @@ async def test_the_status_has_the_number_of_members(world: World) -> None:
         async def done() -> bool:
             return await counts() == {name.replace("_", "-"): count for name, count in expected.items()}
 
-        await until(done, 20)
+        await until(done)
 
     async with controllers(world):
         await become(by_label=1, by_pattern=3, above=2)

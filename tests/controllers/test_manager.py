@@ -19,7 +19,8 @@ from mooring.controllers.reconciler import Reconciler, Selection
 from mooring.kube import Change, Client, ElectionSettings, load_access
 from mooring.live import ServerSettings
 from tests.controllers.running import running
-from tests.controllers.world import QUEUES, World, controllers, until
+from tests.controllers.world import QUEUES, World, controllers
+from tests.waiting import PATIENCE, until
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
 
@@ -137,7 +138,7 @@ async def test_health_and_metrics_are_served(world: World) -> None:
 
         def read(path: str) -> str:
             request = urllib.request.Request(url + path, headers={"Authorization": f"Bearer {world.cluster.token}"})
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 text: str = answer.read().decode()
                 return text
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.controllers.world import GROUPS, PODS, World, controllers, until
+from tests.controllers.world import GROUPS, PODS, World, controllers
+from tests.waiting import until
 
 ANNOTATION = "scheduling.k8s.io/group-name"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

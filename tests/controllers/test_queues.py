@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mooring.controllers.queues import CLOSE_QUEUE, OPEN_QUEUE, next_state
-from tests.controllers.world import GROUPS, QUEUES, World, controllers, until
+from tests.controllers.world import GROUPS, QUEUES, World, controllers
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from mooring.controllers.reconcile_loop import ReconcileLoop
 from mooring.controllers.reconciler import Context, ObjectCache, Reconciler, Selection
 from mooring.kube import Change, KubeError
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE
 
 
 class Recorder(Reconciler):
@@ -48,7 +49,7 @@ async def loop_of(*reconcilers: Reconciler) -> AsyncIterator[ReconcileLoop]:
     loop = ReconcileLoop(ObjectCache(), reconcilers, ControllerMetrics())
     task = asyncio.ensure_future(loop.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             yield loop
     finally:
         task.cancel()

@@ -17,7 +17,8 @@ from mooring.kube import load_access
 from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup
 from tests.controllers.running import running
-from tests.controllers.world import PODS, World, until
+from tests.controllers.world import PODS, World
+from tests.waiting import until
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 API = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +121,3 @@ async def controllers(world: World, **settings: Any) -> AsyncIterator[Controller
     manager = ControllerManager(access, ManagerSettings(qps=0, **settings))
     async with running(manager.run(), manager.ready):
         yield manager
-
-
-async def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    async with asyncio.timeout(seconds):
-        while True:
-            found = condition()
-            found = await found if asyncio.iscoroutine(found) else found
-            if found:
-                return found
-            await asyncio.sleep(0.02)

@@ -17,6 +17,7 @@ from tests.e2e.controlplane.building import BuildError
 from tests.e2e.controlplane.credentials import User, write_kubeconfig, write_tokens
 from tests.e2e.controlplane.parts import KUBERNETES, PARTS, binary, cache_folder
 from tests.e2e.controlplane.processes import Process, StartError, free_port
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 GO_MOD = """\
@@ -114,7 +115,7 @@ def test_two_builds_wait_for_each_other(go: Path, capsys: pytest.CaptureFixture[
         second.join(0.3)
         assert second.is_alive()
         assert calls(go, "build") == []
-    second.join(10)
+    second.join(PATIENCE)
     assert len(calls(go, "build")) == 1
     assert "another build (process 4242) is under way" in capsys.readouterr().out
 

@@ -25,6 +25,7 @@ from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import Observer
 from mooring.testing import make_node, make_pod
 from tests.live.endpoints.serving import PLAIN, sources
+from tests.waiting import PATIENCE
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -121,12 +122,12 @@ class Served:
 
     def __enter__(self) -> Served:
         self._thread.start()
-        assert self._started.wait(20)
+        assert self._started.wait(PATIENCE)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(20)
+        self._thread.join(PATIENCE)
 
     def link(self) -> str:
         return f"{self.url}/dashboard?token={self.dashboard.sessions.create_link_token()}"

@@ -12,11 +12,12 @@ from mooring.dashboard import event_stream
 from mooring.dashboard.event_stream import EventStream, _Client
 from mooring.testing import make_pod
 from tests.dashboard.scene import dashboard, mixed, read, serving, sign_in
+from tests.waiting import PATIENCE
 
 
 async def events(answer: aiohttp.ClientResponse, count: int) -> list[str]:
     found: list[str] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while len(found) < count:
             line = (await answer.content.readline()).decode()
             if line.startswith("event: "):
@@ -36,7 +37,7 @@ async def test_a_client_receives_changes(monkeypatch: pytest.MonkeyPatch) -> Non
             assert await events(answer, 2) == ["summary", "nodes"]
             engine.put(make_pod("late").req(cpu="100").obj())
             assert await events(answer, 1) == ["summary"]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while len(made.stream):
                 await asyncio.sleep(0.01)
 
@@ -74,7 +75,7 @@ async def test_errors_of_one_update_do_not_end_the_others(monkeypatch: pytest.Mo
     client = _Client("cpu")
     stream._clients.add(client)
     running = asyncio.create_task(stream._run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert b'"nodes":1' in await client.next()
     stream._clients.clear()
     await running

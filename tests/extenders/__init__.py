@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import wait_until
 
 PROGRAM = Path(__file__).parent / "process.py"
 
@@ -53,13 +54,11 @@ class ExtenderProcess:
         self._process.wait()
 
     def _wait_for_port(self) -> int:
-        for _ in range(500):
-            if self._port.exists() and (text := self._port.read_text()):
-                return int(text)
-            if self._process.poll() is not None:
-                raise RuntimeError("the extender did not start")
-            time.sleep(0.02)
-        raise RuntimeError("the extender did not say where it listens")
+        def port() -> str:
+            assert self._process.poll() is None, "the extender did not start"
+            return self._port.read_text() if self._port.exists() else ""
+
+        return int(wait_until(port))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from mooring.kube.leader_election import ApiLeaseStore, ElectionSettings, LeaseE
 from mooring.kube.retry_backoff import Backoff
 from tests.kube.server import Api
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE
 
 TOKEN, PASSWORD, SETTING = "sesame-token-1", "sesame-password-2", "sesame-setting-3"
 SECRETS = ("sesame", base64.b64encode(f"me:{PASSWORD}".encode()).decode())
@@ -117,7 +118,7 @@ async def test_the_password_of_a_proxy_is_not_logged_or_shown(api: Api, proxy: s
 async def _check(access: Access) -> None:
     shown: list[str] = []
     with capture_logs() as lines:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await _use(access, shown)
     assert len(shown) > 5
     text = json.dumps([shown, [{key: str(value) for key, value in line.items()} for line in lines]])

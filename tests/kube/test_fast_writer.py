@@ -14,6 +14,7 @@ from mooring.kube.fast_writer import FastWriter
 from mooring.kube.identity import FixedIdentity, Identity
 from mooring.kube.transport import Answer, HttpTransport
 from tests.kube.server import CERTS, Api
+from tests.waiting import PATIENCE, until
 
 Reply = Callable[[int], list[bytes | float | None]]
 
@@ -59,7 +60,7 @@ async def connected(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServ
     server = await asyncio.start_server(raw.serve, "127.0.0.1", 0)
     access = Access(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/prefix")
     identities, tls = FixedIdentity(Identity("Bearer t")), TlsContexts(access)
-    timeouts = Timeouts(connect=1)
+    timeouts = Timeouts(connect=PATIENCE)
     http = HttpTransport(access, identities, tls, user_agent="test", timeouts=timeouts)
     writer = FastWriter(access, identities, tls, http, user_agent="test", timeouts=timeouts, **options)
     try:
@@ -73,7 +74,7 @@ async def connected(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServ
         await asyncio.sleep(0.01)
 
 
-async def ask(transport: HttpTransport | FastWriter, body: bytes = b"{}", timeout: float = 2.0) -> Answer:
+async def ask(transport: HttpTransport | FastWriter, body: bytes = b"{}", timeout: float = PATIENCE) -> Answer:
     return await transport.request(
         "POST", "/x?y=1", body=body, content_type="application/json", timeout=timeout, priority=Priority.BIND
     )
@@ -142,7 +143,7 @@ async def test_same_answers_as_aiohttp(name: str) -> None:
         [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", None],
         [b"SSH-2.0-OpenSSH\r\n\r\n"],
         [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nxx"],
-        [5.0],
+        [3600.0],
     ],
 )
 async def test_no_proper_answer_means_the_outcome_is_unknown(parts: list[bytes | float | None]) -> None:
@@ -180,8 +181,8 @@ async def test_answers_belong_to_their_requests() -> None:
 
         async def one(index: int) -> None:
             text = str(index).encode()
-            # All 500 share 64 connections, so the last one waits for the others: 0.1 s, or seconds on a busy machine.
-            task = asyncio.create_task(ask(writer, text, timeout=60))
+            # All 500 share 64 connections, so the last one waits for the others: seconds on a busy machine.
+            task = asyncio.create_task(ask(writer, text))
             if rng.random() < 0.3:
                 # A request given up on takes its connection with it, so its answer goes to nobody else.
                 await asyncio.sleep(0.001)
@@ -198,7 +199,7 @@ async def test_the_important_get_a_free_connection_first() -> None:
     done: list[Priority] = []
 
     async def one(writer: FastWriter, priority: Priority) -> None:
-        await writer.request("POST", "/", body=b"{}", content_type="x", timeout=5, priority=priority)
+        await writer.request("POST", "/", body=b"{}", content_type="x", timeout=PATIENCE, priority=priority)
         done.append(priority)
 
     async with connected(lambda count: [0.002, ok()], connections=1) as (_, _, writer):
@@ -210,9 +211,9 @@ async def test_the_important_get_a_free_connection_first() -> None:
 
 
 async def test_waiting_for_a_connection_has_a_limit() -> None:
-    async with connected(lambda count: [1.0, ok()], connections=1) as (_, _, writer):
-        busy = asyncio.create_task(ask(writer))
-        await asyncio.sleep(0.05)
+    async with connected(lambda count: [3600.0, ok()], connections=1) as (raw, _, writer):
+        busy = asyncio.create_task(ask(writer, timeout=3600))
+        await until(lambda: raw.requests)
         with pytest.raises(ConnectionFailed, match=r"no connection was free within 0\.1 s"):
             await ask(writer, timeout=0.1)
         busy.cancel()
@@ -222,14 +223,14 @@ async def test_a_connection_the_server_closed_while_idle_is_not_used() -> None:
     async with connected(lambda count: [ok(), 0.01, None]) as (raw, _, writer):
         for _ in range(5):
             assert (await ask(writer)).status == 201
-            await asyncio.sleep(0.3)  # the server closes after 0.01 s, on a slow machine a little later
+            await until(lambda: not writer._open)
         assert raw.connections == 5
 
 
 async def test_closing_fails_what_is_under_way() -> None:
-    async with connected(lambda count: [5.0]) as (_, _, writer):
+    async with connected(lambda count: [3600.0]) as (raw, _, writer):
         task = asyncio.create_task(ask(writer))
-        await asyncio.sleep(0.05)
+        await until(lambda: raw.requests)
         await writer.close()
         with pytest.raises(OutcomeUnknown, match="the client was closed"):
             await task

@@ -14,6 +14,7 @@ from mooring.api import Pod
 from mooring.kube import Access, Backoff, BadAnswer, Change, Client, Forbidden, Reflector
 from tests.kube.server import PODS, Api, Fault, Happening
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE, until
 
 
 def quick(seed: int = 0) -> Backoff:
@@ -66,19 +67,13 @@ async def following(api: Api, story: Story, **options: Any) -> AsyncIterator[Ref
         reflector = Reflector(client, Pod, story, backoff=options.pop("backoff", quick()), **options)
         task = asyncio.create_task(reflector.run())
         try:
-            await asyncio.wait_for(reflector.synced.wait(), 10)
+            await asyncio.wait_for(reflector.synced.wait(), PATIENCE)
             yield reflector
             assert not task.done(), task
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 @pytest.mark.parametrize("stream_lists", [False, True])
@@ -276,7 +271,7 @@ async def test_a_flood_of_events_waits_in_the_connection(api: Api) -> None:
         assert len(story.told) < 5_000, "one buffer"
         assert waits == 1
         opened.set()
-        await until(lambda: len(story.told) == 20_001, 60)
+        await until(lambda: len(story.told) == 20_001)
         assert reflector.version == str(api.version)
 
 

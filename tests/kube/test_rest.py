@@ -40,6 +40,7 @@ from mooring.kube import (
 from mooring.kube.rest import RelaxedGarbageCollection
 from mooring.kube.transport import HttpTransport
 from tests.kube.server import PODS, Api, Fault
+from tests.waiting import PATIENCE
 
 POD = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u-1"))
 
@@ -503,7 +504,7 @@ async def test_every_wait_can_be_cancelled(api: Api) -> None:
             await asyncio.sleep(0.05)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(task, 1)
+                await asyncio.wait_for(task, PATIENCE)
         # The lane is as good as new afterwards.
         api.fault = lambda request: None
         await kube.bind(POD, "n")

@@ -8,6 +8,7 @@ from typing import Any
 
 from mooring.cluster import EmbeddedCluster
 from mooring.cluster.request_context import system_context
+from tests.waiting import PATIENCE
 
 
 class Embedded:
@@ -29,7 +30,7 @@ class Embedded:
         self.cluster.api.registry.create(pods, "default", pod, system_context())
 
     async def node_of(self, name: str) -> str:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 found = self.cluster.store.get("pods", "default", name)
                 assert found is not None
@@ -39,7 +40,7 @@ class Embedded:
 
     async def message_of(self, name: str) -> str:
         """Why a pod has no node."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 found = self.cluster.store.get("pods", "default", name)
                 assert found is not None
@@ -50,7 +51,7 @@ class Embedded:
 
     async def event(self, reason: str) -> str:
         """What an event says, once there is one with that reason."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 for each in self.cluster.store.objects("events"):
                     if each.document.get("reason") == reason:

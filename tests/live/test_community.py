@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from mooring.framework.custom_definitions import definition_of
 from mooring.kube import Client, load_access
 from mooring.live import LiveScheduler
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup
+from tests.waiting import PATIENCE, until
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -74,19 +75,12 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         world = World(client)
         await world.ask("POST", DEFINITIONS, definition_of(PodGroup))
         task = asyncio.ensure_future(scheduler.run())
-        await asyncio.wait_for(scheduler.ready.wait(), 30)
+        await asyncio.wait_for(scheduler.ready.wait(), PATIENCE)
         yield world
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
     await cluster.stop()
-
-
-async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(30):
-        while not (found := await condition()):
-            await asyncio.sleep(0.05)
-        return found
 
 
 async def test_a_gang_is_bound_when_it_is_complete(world: World) -> None:

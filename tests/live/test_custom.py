@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from mooring.kube import Client, Resource, load_access
 from mooring.live import LiveScheduler
 from mooring.live import custom as informers
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE, until
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -106,7 +107,7 @@ async def scheduling(world: World) -> AsyncIterator[LiveScheduler]:
     task = asyncio.ensure_future(scheduler.run())
     ready = asyncio.ensure_future(scheduler.ready.wait())
     try:
-        await asyncio.wait({task, ready}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, ready}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         assert ready.done(), task
         yield scheduler
     finally:
@@ -114,16 +115,6 @@ async def scheduling(world: World) -> AsyncIterator[LiveScheduler]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-async def until(condition: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(30):
-        while True:
-            found = condition()
-            found = await found if asyncio.iscoroutine(found) else found
-            if found:
-                return found
-            await asyncio.sleep(0.05)
 
 
 def gate(scheduler: LiveScheduler) -> Any:

@@ -16,6 +16,7 @@ from mooring import Scheduler, SchedulerError
 from mooring.framework import Plugin
 from mooring.live import ServerSettings
 from tests.live.embedded import Embedded
+from tests.waiting import PATIENCE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NODE_NUMBER = EXAMPLES / "plugins" / "nodenumber" / "nodenumber.py"
@@ -139,7 +140,7 @@ async def test_the_documented_example_runs(embedded: Embedded) -> None:
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     embedded.add_pod("web-1")
-    said = await asyncio.wait_for(example.where(embedded.kubeconfig, "default/web-1"), 20)
+    said = await asyncio.wait_for(example.where(embedded.kubeconfig, "default/web-1"), PATIENCE)
     assert said.startswith("default/web-1 is on node-1: NodeNumber gave it 10 of ")
 
 

@@ -19,6 +19,7 @@ from mooring.kube import Client, load_access
 from mooring.live import ServerSettings
 from mooring.observe.explanation import Explanation
 from tests.live.embedded import Embedded
+from tests.waiting import PATIENCE
 
 
 class Pause(Plugin):
@@ -50,7 +51,7 @@ def add_pod(embedded: Embedded, name: str, cpu: str, **spec: Any) -> None:
 
 
 async def when(scheduler: Scheduler, key: str, true: Callable[[Explanation], object]) -> Explanation:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = scheduler.explain(key)
             if found is not None and true(found):

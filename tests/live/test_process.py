@@ -12,6 +12,7 @@ import yaml
 from mooring import Scheduler
 from mooring.framework import PermitWait, Plugin
 from tests.live.embedded import Embedded
+from tests.waiting import PATIENCE
 
 
 class OnlyTwo(Plugin):
@@ -70,7 +71,7 @@ def scheduler(embedded: Embedded, tmp_path: Path) -> Scheduler:
 
 async def held(count: int) -> dict[str, Any]:
     """The pods held at Permit by name, once there are so many."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = {each.pod.name: each for handle in Hold.handles for each in handle.waiting_pods}
             if len(found) >= count:

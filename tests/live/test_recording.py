@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from mooring.recording.recording_file import RecordingWriter
 from mooring.recording.tables import rows
 from mooring.simulation.replay import Replay
 from tests.live.embedded import Embedded
+from tests.waiting import PATIENCE, until
 
 
 def create_pod(embedded: Embedded, name: str, *, cpu: str = "100m", **spec: Any) -> None:
@@ -39,12 +39,6 @@ def create_pod(embedded: Embedded, name: str, *, cpu: str = "100m", **spec: Any)
     embedded.cluster.api.registry.create(embedded.cluster.api.mapper.of("pods"), "default", pod, system_context())
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_recording_of_a_scheduler_is_repeated_decision_by_decision(embedded: Embedded, tmp_path: Path) -> None:
     """Ties, rejected pods that an event requeues, preemption and a gate."""
     config = default_config()
@@ -53,7 +47,7 @@ async def test_a_recording_of_a_scheduler_is_repeated_decision_by_decision(embed
         config, load_access(kubeconfig=embedded.kubeconfig), whole_process=False, recording=recording
     )
     task = asyncio.create_task(scheduler.run())
-    await asyncio.wait_for(scheduler.ready.wait(), 20)
+    await asyncio.wait_for(scheduler.ready.wait(), PATIENCE)
     for number in range(30):
         create_pod(embedded, f"tie-{number}")
     create_pod(embedded, "gated", schedulingGates=[{"name": "example.com/wait"}])
@@ -91,7 +85,7 @@ async def test_a_cluster_is_recorded_from_watches_without_values_of_variables(
     async with Client(load_access(kubeconfig=embedded.kubeconfig)) as client:
         recorder = WatchRecorder(client, writer)
         task = asyncio.create_task(recorder.run())
-        await asyncio.wait_for(recorder.synced.wait(), 20)
+        await asyncio.wait_for(recorder.synced.wait(), PATIENCE)
         before = writer.records
         create_pod(embedded, "later")
         await client.delete(Pod, "present", namespace="default", grace_seconds=0)

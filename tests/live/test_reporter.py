@@ -17,6 +17,7 @@ from mooring.live.reporter import Reporter, group_condition
 from mooring.scheduler.attempt_results import FailedAttempt, GroupStatus, ScheduleFailure
 from mooring.scheduler.queue import QueuedPod
 from mooring.testing import make_pod
+from tests.waiting import PATIENCE
 
 
 class Recorder:
@@ -97,7 +98,7 @@ def test_what_cannot_be_written_harms_nobody(errors: list[KubeError], tries: int
         client.gate.set()
         told, attempt = reporter(client), failed("no")
         await told.failed(attempt, attempt.queued.pod)
-        await asyncio.wait_for(told.flushed(attempt.queued.uid), 1)
+        await asyncio.wait_for(told.flushed(attempt.queued.uid), PATIENCE)
         return client
 
     client = asyncio.run(scenario())

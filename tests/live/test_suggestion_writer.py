@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +16,7 @@ from mooring.live.suggestion_writer import ANNOTATION, EVENT, SIMULATOR, SUGGEST
 from mooring.scheduler.simulator_annotations import HISTORY, SELECTED
 from tests.live.embedded import Embedded
 from tests.live.test_explanations import add_pod
+from tests.waiting import until
 
 _SIMULATOR = "kube-scheduler-simulator.sigs.k8s.io"
 
@@ -25,14 +25,6 @@ def read(embedded: Embedded, name: str) -> dict[str, Any]:
     found = embedded.cluster.store.get("pods", "default", name)
     assert found is not None
     return found.document
-
-
-async def until(true: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(20):
-        while True:
-            if found := true():
-                return found
-            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("kinds", [(EVENT, ANNOTATION, SIMULATOR), ()], ids=["on", "off"])

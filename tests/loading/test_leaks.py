@@ -13,6 +13,7 @@ import pytest
 from mooring.loading.leaks import Leaks
 from mooring.loading.module_importer import root_of, unload
 from mooring.loading.plugin_files import load_file
+from tests.waiting import PATIENCE
 
 PLUGIN = """\
 import threading
@@ -60,8 +61,8 @@ def test_what_an_unloaded_plugin_left_open_is_found_until_it_is_closed(loaded: A
     unload(loaded.__module__)
     assert leaks.find()[module] == ["thread worker", "thread timer", f"file {tmp_path / 'mine.py'}"]
     plugin.close()
-    plugin.thread.join(10)
-    plugin.timer.join(10)
+    plugin.thread.join(PATIENCE)
+    plugin.timer.join(PATIENCE)
     assert module not in leaks.find()
 
 
@@ -76,4 +77,4 @@ def test_other_threads_and_descriptors_are_not_leaks(tmp_path: Path) -> None:
             assert leaks.find() == others
     finally:
         released.set()
-        thread.join(10)
+        thread.join(PATIENCE)

@@ -28,6 +28,7 @@ from mooring.scheduler.engine import Engine
 from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.profiles import swap
 from mooring.testing import make_node, make_pod
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.timeout(60)
 TIMEOUT = 0.1
@@ -244,13 +245,13 @@ async def test_a_coroutine_that_never_awaits(watched: Callable[..., World]) -> N
 
 async def test_a_coroutine_that_runs_for_long_in_short_steps_does_not_hang() -> None:
     async def pre_bind(self: Any, state: Any, pod: Any, node_name: str) -> None:
-        end = time.monotonic() + 0.8
+        end = time.monotonic() + 1.5
         while time.monotonic() < end:
             time.sleep(0.02)
             await asyncio.sleep(0)
 
     world = World(plugin(pre_bind=pre_bind))
-    world.engine.guards.options["Mine"] = PluginOptions(timeout=0.4)
+    world.engine.guards.options["Mine"] = PluginOptions(timeout=1.0)  # a busy machine may take long for a step
     world.watchdog.start(asyncio.get_running_loop())
     try:
         assumed = world.attempt()
@@ -262,7 +263,8 @@ async def test_a_coroutine_that_runs_for_long_in_short_steps_does_not_hang() -> 
 
 
 def test_many_short_calls_do_not_hang(watched: Callable[..., World]) -> None:
-    world = watched(plugin(filter=lambda self, state, pod, node: time.sleep(0.02)))
+    world = watched(plugin(filter=lambda self, state, pod, node: time.sleep(0.15)))
+    world.engine.guards.options["Mine"] = PluginOptions(timeout=1.0)  # a busy machine may take long for a call
     for number in range(8):
         world.engine.put(node(f"n{number}"))
     assert isinstance(world.attempt(), AssumedPod)
@@ -313,7 +315,7 @@ def test_a_call_on_another_thread_is_only_reported() -> None:
 
     class Mine(Plugin):
         def filter(self, state: Any, pod: Any, node: Any) -> None:
-            released.wait(10)
+            released.wait(PATIENCE)
 
     def run() -> None:
         world = World(Mine)
@@ -329,7 +331,7 @@ def test_a_call_on_another_thread_is_only_reported() -> None:
     while thread.is_alive() and not (worlds and worlds[0].reports):
         time.sleep(0.01)
     released.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert isinstance(outcomes[0], AssumedPod)
     assert "is not interrupted, because the scheduler does not run on the main thread" in worlds[0].reports[0][0]
     assert worlds[0].reports[0][1]["pod"] == "default/p"
@@ -367,7 +369,7 @@ def test_a_call_is_interrupted_early_if_the_process_is_to_stop(monkeypatch: pyte
 
 async def test_a_loop_that_waits_is_not_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that waits for the lease has nothing to decide for hours."""
-    monkeypatch.setattr(watchdog, "_LOOP_SECONDS", 0.2)
+    monkeypatch.setattr(watchdog, "_LOOP_SECONDS", 1.0)
     told = threading.Event()
     reports: list[str] = []
 
@@ -378,10 +380,10 @@ async def test_a_loop_that_waits_is_not_one_that_hangs(monkeypatch: pytest.Monke
     observer = Watchdog(World(plugin()).engine.guards, report=report)
     observer.start(asyncio.get_running_loop())
     try:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(1.5)
         assert reports == []
         # Nothing else can run now.
-        assert told.wait(10)
+        assert told.wait(PATIENCE)
     finally:
         observer.stop()
     assert reports[0].startswith("The scheduler's event loop hangs")

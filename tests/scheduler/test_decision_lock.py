@@ -8,6 +8,7 @@ import pytest
 
 from mooring.scheduler.decision_lock import DecisionLock
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE
 
 
 async def test_waiters_get_the_lock_in_order_of_arrival() -> None:
@@ -110,5 +111,5 @@ async def test_who_defers_too_many_calls_waits_for_the_release(monkeypatch: pyte
     assert not flooding.done()
     assert (made, len(lock._deferred)) == ([], 3)
     lock.release()
-    await asyncio.wait_for(flooding, 10)
+    await asyncio.wait_for(flooding, PATIENCE)
     assert made == list(range(10))

@@ -19,6 +19,7 @@ from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
 from mooring.testing import make_node, make_pod
+from tests.waiting import PATIENCE
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -219,7 +220,7 @@ async def test_a_pod_deleted_while_held_at_permit_waits_no_longer() -> None:
     binding = asyncio.ensure_future(world.engine.bind(world.decided()))
     await asyncio.sleep(0)
     world.engine.remove(P)
-    failed = await asyncio.wait_for(binding, 1)
+    failed = await asyncio.wait_for(binding, PATIENCE)
     assert failed is not None
     assert failed.failure.status.reasons == ("removed",)
     assert world.on_node == []
@@ -232,7 +233,7 @@ async def test_a_pod_that_is_told_to_go_while_held_at_permit_waits_no_longer() -
     binding = asyncio.ensure_future(world.engine.bind(world.decided()))
     await asyncio.sleep(0)
     world.put(leaving(P))
-    assert await asyncio.wait_for(binding, 1) is not None
+    assert await asyncio.wait_for(binding, PATIENCE) is not None
     assert world.on_node == []
 
 

@@ -17,6 +17,7 @@ from mooring.scheduler.engine import Engine
 from mooring.scheduler.scheduling_loop import SchedulingLoop
 from mooring.testing import make_node, make_pod
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE
 
 
 class Reporter:
@@ -51,7 +52,7 @@ class World:
         self.loop.wake()
 
     async def until_bound(self, name: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while name not in self.reporter.bound_pods:
                 await asyncio.sleep(0.001)
 
@@ -130,7 +131,7 @@ async def test_a_failure_of_the_loop_is_reported_once_and_it_goes_on(
     monkeypatch.setattr(type(queue), "tick", failing(type(queue).tick, lambda *_: broken))
     with capture_logs() as logs:
         world.add("good")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not logs:
                 await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)

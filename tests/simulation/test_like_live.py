@@ -20,6 +20,7 @@ from mooring.loading import Catalog, Setup
 from mooring.simulation.run import simulate_manifests
 from tests.simulation.manifests import given, node, pod
 from tests.simulation.test_sessions import CONF, gang, job, queue, task
+from tests.waiting import PATIENCE
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -64,7 +65,7 @@ async def placed_by_live(folder: Path, wanted: set[str]) -> set[str]:
             for each in OBJECTS:
                 await client.call("POST", PATHS[each["kind"]], msgspec.json.encode(each))
             with ControllerThread(access, ManagerSettings(settings=Settings(), qps=0)):
-                return await asyncio.wait_for(_settled(live, cluster, wanted), timeout=60)
+                return await asyncio.wait_for(_settled(live, cluster, wanted), PATIENCE)
     finally:
         await cluster.stop()
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cluster.auth.test_authorization import AS_ANN, NAMESPACED, ROLES, VERSION, WRITE_RBAC, allow, rule_for
 from tests.cluster.conftest import APPLY_PATCH, MERGE_PATCH, Answer, Client, make
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -102,5 +103,5 @@ async def test_a_hostile_role_is_checked_quickly(client: Client) -> None:
     many = [f"x{number}" for number in range(5000)]
     rule = {"apiGroups": many, "resources": many, "verbs": many}
     body = make(VERSION, "Role", "new", rules=[rule])
-    answer = await asyncio.wait_for(client.ask("POST", f"{NAMESPACED}/roles", body, headers=AS_ANN), 30)
+    answer = await asyncio.wait_for(client.ask("POST", f"{NAMESPACED}/roles", body, headers=AS_ANN), PATIENCE)
     assert answer.status == 403

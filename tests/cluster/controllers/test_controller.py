@@ -8,6 +8,7 @@ from mooring.cluster import EmbeddedCluster
 from mooring.cluster.controllers.controller import disabled_controllers
 from mooring.cluster.embedded import CONTROLLERS
 from tests.cluster.conftest import Client, make, template
+from tests.waiting import PATIENCE
 
 NAMES = ("deployment-controller", "job-controller", "garbage-collector-controller")
 
@@ -50,7 +51,7 @@ async def test_a_disabled_controller_does_nothing() -> None:
         async def replicas() -> bool:
             return bool((await client.get(f"{path}/replicasets/r"))["status"].get("replicas") == 1)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await client.wait(replicas)
         # The ReplicaSet was created later, so a Deployment controller would have created another one by now.
         assert len((await client.get(f"{path}/replicasets"))["items"]) == 1

@@ -10,6 +10,7 @@ from mooring.cluster.http.server import HttpServer
 from mooring.http_listener import ConnectionLimits
 from tests.cluster.conftest import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PODS, STRATEGIC_PATCH, Client
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ async def test_connections_without_requests_end_and_watches_stay(client: Client)
         await reader.readuntil(b'"ADDED"')
         others = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(6)]
         assert server.listener is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             for each, writer in others:
                 assert await each.read() == b""
                 writer.close()

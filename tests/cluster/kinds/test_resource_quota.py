@@ -18,7 +18,7 @@ async def _used(client: Client, expected: dict[str, str], name: str = "q") -> No
         return bool(status.get("used") == expected)
 
     try:
-        await client.wait(holds, 3)
+        await client.wait(holds)
     except TimeoutError:
         raise AssertionError(f"{(await client.get(f'{QUOTAS}/{name}'))['status']} is not {expected}") from None
 

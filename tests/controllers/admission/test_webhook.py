@@ -20,7 +20,8 @@ from mooring.controllers.admission.webhook_certificates import CertificateSettin
 from mooring.controllers.manager import ControllerManager, WebhookSettings
 from mooring.live import ServerSettings
 from tests.apiserver.volcano_admission.reviewing import TEMPLATE, job, queue
-from tests.controllers.world import World, controllers, until
+from tests.controllers.world import World, controllers
+from tests.waiting import until
 
 PATHS = tuple(each.path for each in HOOKS)
 NAMES = CertificateSettings(service="hook", namespace="kube-system", configuration="hooks", check_seconds=0.02)

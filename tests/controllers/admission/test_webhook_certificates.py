@@ -8,7 +8,8 @@ from mooring.certificates import Certificate
 from mooring.controllers.admission.manifests import configurations
 from mooring.controllers.admission.webhook_certificates import CertificateSettings, WebhookCertificates
 from tests.controllers.admission.test_webhook import NAMES, secret, webhook
-from tests.controllers.world import World, until
+from tests.controllers.world import World
+from tests.waiting import until
 
 
 async def bundles(world: World) -> set[str]:

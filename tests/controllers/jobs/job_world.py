@@ -11,7 +11,8 @@ from mooring.kube import load_access
 from mooring.live import LiveScheduler
 from mooring.live.batch.batch_settings import BatchSettings
 from tests.controllers.running import running
-from tests.controllers.world import JOBS, PODS, World, controllers, until
+from tests.controllers.world import JOBS, PODS, World, controllers
+from tests.waiting import until
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

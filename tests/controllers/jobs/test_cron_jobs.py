@@ -11,7 +11,8 @@ import pytest
 from mooring.controllers.manager import ControllerManager, ManagerSettings
 from mooring.kube import load_access
 from tests.controllers.running import running
-from tests.controllers.world import JOBS, World, until
+from tests.controllers.world import JOBS, World
+from tests.waiting import until
 
 CRONS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/cronjobs"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.controllers.world import JOBS, World, controllers, until
+from tests.controllers.world import JOBS, World, controllers
+from tests.waiting import until
 
 BASE = "/apis/flow.volcano.sh/v1alpha1/namespaces/default"
 HEAD = {"apiVersion": "flow.volcano.sh/v1alpha1"}

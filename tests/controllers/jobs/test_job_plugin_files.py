@@ -10,7 +10,8 @@ import pytest
 from mooring.controllers.jobs.job_plugin_files import JobPluginFiles, dry_run_job
 from mooring.loading import PluginLoadError, Requested
 from mooring.loading.plugin_files import load_file
-from tests.controllers.world import GROUPS, JOBS, PODS, World, controllers, until
+from tests.controllers.world import GROUPS, JOBS, PODS, World, controllers
+from tests.waiting import until
 
 SOURCE = """
 from mooring.framework import JobObject, JobPlugin

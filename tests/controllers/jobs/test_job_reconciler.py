@@ -15,7 +15,8 @@ from tests.controllers.jobs.job_world import (
     submit,
     task,
 )
-from tests.controllers.world import COMMANDS, GROUPS, JOBS, PODS, World, controllers, until
+from tests.controllers.world import COMMANDS, GROUPS, JOBS, PODS, World, controllers
+from tests.waiting import until
 
 
 async def test_a_job_runs_to_completion(cluster: World) -> None:

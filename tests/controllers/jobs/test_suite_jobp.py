@@ -20,7 +20,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.controllers.jobs.job_world import empty, finish, names, notes, pods, reach, submit, task
-from tests.controllers.world import GROUPS, JOBS, World, until
+from tests.controllers.world import GROUPS, JOBS, World
+from tests.waiting import until
 
 FAILED = [{"event": "PodFailed", "action": "AbortJob"}]
 TERMINATED = [{"event": "PodFailed", "action": "TerminateJob"}]

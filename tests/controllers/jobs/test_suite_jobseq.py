@@ -18,7 +18,8 @@ from typing import Any
 
 from mooring.kube import NotFound
 from tests.controllers.jobs.job_world import finish, phase, pods, reach, status, submit, task
-from tests.controllers.world import GROUPS, PODS, World, until
+from tests.controllers.world import GROUPS, PODS, World
+from tests.waiting import until
 
 # The conditions of a job at the end: its phases, each at its last place.
 _RESTARTED = ("Restarting", "Pending", "Running")

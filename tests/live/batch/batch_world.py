@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from mooring.live import LiveScheduler
 from mooring.live.batch.batch_settings import BatchSettings
 from mooring.loading import Catalog, Setup
 from mooring.loading.setup_files import SetupFiles
+from tests.waiting import PATIENCE
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -133,7 +134,7 @@ async def scheduling(
     task = asyncio.ensure_future(scheduler.run())
     ready = asyncio.ensure_future(scheduler.ready.wait())
     try:
-        await asyncio.wait({task, ready}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, ready}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         assert ready.done(), task
         yield scheduler
     finally:
@@ -141,16 +142,6 @@ async def scheduling(
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-async def until(condition: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(60):
-        while True:
-            found = condition()
-            found = await found if asyncio.iscoroutine(found) else found
-            if found:
-                return found
-            await asyncio.sleep(0.05)
 
 
 async def reached(world: World, prefix: str, count: int) -> bool:

@@ -24,9 +24,10 @@ from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.plugin_sources import PluginEntry, PluginSources
 from mooring.loading.setup_files import SetupFiles
 from mooring.scheduler.pod_explanation import explain, explain_with_pauses
-from tests.live.batch.batch_world import CLAIMS, CONFIG, PODS, SCHEDULING, World, has_reason, reached, scheduling, until
+from tests.live.batch.batch_world import CLAIMS, CONFIG, PODS, SCHEDULING, World, has_reason, reached, scheduling
 from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE, until
 
 
 class Magic:
@@ -143,7 +144,7 @@ async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
         assert "Weighted scores of the chosen node and the next best nodes" in shown
         # The explanation of a pending pod is that of its gang.
         assert explain(engine, "default/huge-task-8") is None
-        async with asyncio.timeout(20):  # a busy machine may have too little time for a search
+        async with asyncio.timeout(PATIENCE):  # a busy machine may have too little time for a search
             while True:
                 waiting = await explain_with_pauses(engine, "default/huge-task-8", scheduler.batch)
                 assert waiting is not None

@@ -13,6 +13,7 @@ from mooring.live.batch.batch_writer import BatchWriter
 from mooring.live.reporter import Reporter
 from mooring.testing import make_pod
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE
 
 
 class Server:
@@ -65,7 +66,7 @@ async def test_failures_of_single_writes() -> None:
             writer.bind(make_pod(name).uid(name).obj(), "node")
             writer.pod_condition(make_pod(name).uid(name).obj(), "Invalid", "because")
         task = asyncio.ensure_future(writer.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while "good" not in server.bound or "good" not in server.patched:
                 await asyncio.sleep(0.001)
         task.cancel()

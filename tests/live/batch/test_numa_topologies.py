@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.controllers.definitions.nodes import NUMA_TOPOLOGY
-from tests.live.batch.batch_world import PODS, World, has_reason, reached, scheduling, until
+from tests.live.batch.batch_world import PODS, World, has_reason, reached, scheduling
 from tests.live.volcano_crds import POD_GROUP, QUEUE
+from tests.waiting import until
 
 TOPOLOGIES = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies"
 GUARANTEED = {"cpu": "2", "memory": "1Gi"}

@@ -23,6 +23,7 @@ from mooring.scheduler.shadow import Judgement, Verdict
 from tests.golden.sessions import ANY, themes
 from tests.live.batch.batch_world import PODS, SCHEDULING, World
 from tests.live.volcano_crds import POD_GROUP, QUEUE
+from tests.waiting import PATIENCE
 
 _replace = msgspec.structs.replace
 _VOLCANO = "scheduling.volcano.sh/v1beta1"
@@ -161,13 +162,13 @@ async def test_a_cluster_is_watched_and_nothing_is_written(tmp_path: Path) -> No
         await world.gang("one", 2, cpu="3")
         live = LiveShadow(default_config(), client, batch=BatchSettings(), report=judged.append, delay=0.0)
         task = asyncio.create_task(live.run(pods=2))
-        await asyncio.wait_for(live.synced.wait(), 30)
+        await asyncio.wait_for(live.synced.wait(), PATIENCE)
         nodes = [node["metadata"]["name"] for node in (await world.ask("GET", "/api/v1/nodes"))["items"]]
         assert await world.placed("one") == {}
         for number, node in enumerate(nodes):
             target = {"metadata": {"name": f"one-task-{number}"}, "target": {"kind": "Node", "name": node}}
             await world.ask("POST", f"{PODS}/one-task-{number}/binding", target)
-        await asyncio.wait_for(task, 30)
+        await asyncio.wait_for(task, PATIENCE)
         status = await world.group("one")
     await cluster.stop()
     assert {each.pod for each in judged} == {"default/one-task-0", "default/one-task-1"}

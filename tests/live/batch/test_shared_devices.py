@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.live.batch.batch_world import PODS, World, has_reason, reached, scheduling, until
+from tests.live.batch.batch_world import PODS, World, has_reason, reached, scheduling
 from tests.live.volcano_crds import POD_GROUP, QUEUE
+from tests.waiting import until
 
 
 async def test_pods_get_their_gpus_with_the_bind(world: World) -> None:

@@ -11,6 +11,7 @@ import pytest
 from mooring.live.endpoints.endpoint_auth import AuthSettings, EndpointAuth, HttpError
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerSettings
 from tests.live.endpoints.serving import CERTS, GIVEN, GUARDED, OPEN, Cluster, get, serving, sources, trusting_context
+from tests.waiting import PATIENCE
 
 
 async def test_health_needs_no_authorization_and_other_paths_do():
@@ -102,7 +103,7 @@ async def test_a_flood_of_tokens_causes_few_reviews_and_leaves_room_for_known_cl
     cluster.gate = asyncio.Event()
     flood = [asyncio.create_task(_checked(auth, f"invented-{number}")) for number in range(600)]
     known = asyncio.create_task(_checked(auth, "admin"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while sum(each.done() for each in flood) < 594 or len(cluster.calls) < 7:
             await asyncio.sleep(0)
     assert sum(each.done() for each in flood) == 594
@@ -147,7 +148,7 @@ async def test_a_request_too_many_says_when_to_try_again():
     cluster.gate = asyncio.Event()
     async with serving(auth=EndpointAuth(cluster.call)) as (_, session):
         flood = [asyncio.create_task(get(session, "/metrics", f"invented-{number}")) for number in range(6)]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while len(cluster.calls) < 6:
                 await asyncio.sleep(0.001)
         async with session.get("/metrics", headers={"Authorization": "Bearer another"}) as answer:

@@ -15,6 +15,7 @@ from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerError, ServerSettings
 from tests.live.endpoints.serving import GIVEN, Cluster, get, serving, sources, trusting_context
 from tests.log_capture import capture_logs
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ async def test_a_hanging_scheduler_is_unhealthy(monkeypatch):
 
             time.sleep(hold)
             try:
-                with urllib.request.urlopen(url, timeout=5) as answer:
+                with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
                     return answer.status, answer.read().decode()
             except urllib.error.HTTPError as error:
                 with error:
@@ -122,7 +123,7 @@ async def test_a_hanging_scheduler_is_unhealthy(monkeypatch):
         status, text = await ask(f"{server.url}/livez", 0.5)
         assert status == 500
         assert "[-]loop failed: no heartbeat from the scheduler's event loop" in text
-        async with asyncio.timeout(10):  # the next heartbeat
+        async with asyncio.timeout(PATIENCE):  # the next heartbeat
             while await get(session, "/livez") != (200, "ok"):
                 await asyncio.sleep(0.01)
 
@@ -167,7 +168,7 @@ async def test_connections_are_limited_in_number_and_time():
             async with session.get("/healthz", ssl=context) as answer:
                 assert await answer.text() == "ok"
         assert len(server.listener) <= 4
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while len(server.listener) != 1:  # the client that has sent requests
                 await asyncio.sleep(0.01)
         for _, writer in idle:

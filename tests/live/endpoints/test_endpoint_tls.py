@@ -14,6 +14,7 @@ from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerSettings
 from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
 from tests.live.endpoints.serving import CERTS, GIVEN, Cluster, sources, statuses, trusting_context
+from tests.waiting import PATIENCE
 
 
 async def test_a_self_signed_certificate_is_created_by_default(tmp_path):
@@ -75,7 +76,7 @@ async def test_changed_certificate_files_are_reloaded(tmp_path, monkeypatch):
     await server.start()
 
     async def eventually(expected: tuple[int | None, int | None]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await statuses(server) != expected:
                 pass
 

@@ -10,6 +10,7 @@ import pytest
 
 from mooring.live.reload import file_watch
 from mooring.live.reload.file_watch import FileWatch
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ async def test_each_callback_is_called_for_its_own_files(tmp_path: Path) -> None
     try:
         for file in (second, first, second):
             file.write_text(file.read_text() + "1")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 assert await calls.get() == file.name
         assert calls.empty()
     finally:
@@ -53,7 +54,7 @@ async def test_a_file_that_was_changed_before_the_start_is_noticed(tmp_path: Pat
     watch.add(lambda: [file], changed, seen=())
     task = asyncio.create_task(watch.run())
     try:
-        await asyncio.wait_for(noticed.wait(), 20)
+        await asyncio.wait_for(noticed.wait(), PATIENCE)
     finally:
         task.cancel()
 
@@ -81,7 +82,7 @@ async def test_a_file_that_is_written_in_parts_is_reported_once(tmp_path: Path, 
     watch.add(paths, changed, seen=())
     task = asyncio.create_task(watch.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             assert await found.get() == "new content in parts"
         assert found.empty()
     finally:
@@ -89,4 +90,4 @@ async def test_a_file_that_is_written_in_parts_is_reported_once(tmp_path: Path, 
 
 
 async def test_without_files_there_is_nothing_to_do() -> None:
-    await asyncio.wait_for(FileWatch().run(), 20)
+    await asyncio.wait_for(FileWatch().run(), PATIENCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from mooring import Scheduler
 from mooring.cluster import EmbeddedCluster
 from mooring.cluster.request_context import system_context
 from mooring.live.reload.file_watch import FileWatch
+from tests.waiting import until
 
 PICK = """\
 from mooring.framework import Plugin
@@ -92,12 +93,6 @@ class World:
 
     def scheduler(self, **settings: Any) -> Scheduler:
         return Scheduler(kubeconfig=self.kubeconfig, **settings)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 def plugin(scheduler: Scheduler, name: str = "Pick", profile: str = "default-scheduler") -> Any:

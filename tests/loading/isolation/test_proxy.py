@@ -21,6 +21,7 @@ from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profiles import swap
 from mooring.testing import make_node, make_pod
+from tests.waiting import wait_until
 
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -131,10 +132,7 @@ class World:
         return outcome.failure.message
 
     def wait(self, holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
-        while not holds():
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        wait_until(holds)
 
 
 def _proxy(setup: Setup) -> Any:

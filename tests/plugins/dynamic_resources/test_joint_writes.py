@@ -15,6 +15,7 @@ from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from mooring.testing import make_pod
 from tests.plugins.device_world import allocated, claim
 from tests.plugins.dynamic_resources.test_claim_binder import ALLOCATION, Server
+from tests.waiting import PATIENCE
 
 GROUP = ResourceClaimConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-g")
 LOST = "claim default/c got deallocated elsewhere in the meantime"
@@ -95,11 +96,11 @@ async def test_the_claim_of_a_group_is_reserved_once_for_the_group() -> None:
     others = [world.bind(pod) for pod in pods[1:]]
     await world.rest()
     world.gate.set()
-    await asyncio.wait_for(asyncio.gather(first, *others), 10)
+    await asyncio.wait_for(asyncio.gather(first, *others), PATIENCE)
     assert world.sent == [["g"]]
     assert world.server.stored.status.reserved_for == (GROUP,)
     late = world.decide("e", group=True)
-    await asyncio.wait_for(world.bind(late), 10)
+    await asyncio.wait_for(world.bind(late), PATIENCE)
     world.binder.unreserve(world.server, late, world.bindings["e"])
     assert world.server.calls == ["update", "update status"], "the reservation of the group stays"
 
@@ -227,7 +228,7 @@ async def test_pods_that_joined_a_pod_that_cannot_write_do_not_wait_for_it() -> 
     await world.rest()
     world.tracker.assume(claim(status=allocated("d1"), version="9"))
     world.gate.set()
-    _, waiting = await asyncio.wait(tasks, timeout=5)
+    _, waiting = await asyncio.wait(tasks, timeout=PATIENCE)
     assert not waiting
     texts = [str(task.exception()) for task in tasks]
     assert "refused" in texts[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from mooring.kube import Client, load_access
 from mooring.simulation.rebalance import Move, Plan
 from mooring.simulation.rebalance.execution import Execution, ExecutionError
 from mooring.testing import PluginCluster, make_node
+from tests.waiting import wait_until
 
 
 def replica_set(name: str, cpu: str, *, replicas: int = 1, node: str = "") -> KubeObject:
@@ -83,11 +83,8 @@ def places(cluster: PluginCluster) -> dict[str, str]:
     return {pod.labels["app"]: pod.node_name for pod in asyncio.run(read())}
 
 
-def wait_for(cluster: PluginCluster, wanted: dict[str, str], *, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not wanted.items() <= places(cluster).items():
-        assert time.monotonic() < end, places(cluster)
-        time.sleep(0.02)
+def wait_for(cluster: PluginCluster, wanted: dict[str, str]) -> None:
+    wait_until(lambda: wanted.items() <= places(cluster).items(), describe=lambda: places(cluster))
 
 
 def test_a_plan_is_proposed_and_then_carried_out(cluster: PluginCluster) -> None:
