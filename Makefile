@@ -7,8 +7,11 @@ PYTHON := $(shell for python in python3.14 python3.13 python3.12 python3.11 pyth
 endif
 
 BIN := .venv/bin
-# Number of test processes.
-WORKERS ?= 2
+# Number of test processes: WORKERS=4 make test. Tests wait for processes and timers a third of the time, so `make test`
+# has one process more than there are cores. Each process of `make e2e` has a control plane of its own.
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+test: WORKERS ?= $(shell expr $(CORES) + 1)
+e2e e2e-next e2e-older: WORKERS ?= 2
 # Additional arguments for pytest, such as ARGS="-k spread".
 ARGS ?=
 
@@ -29,7 +32,7 @@ newcomer: setup-dev  ## Create, edit and run a plugin as a new user would, make 
 	@$(BIN)/python scripts/newcomer.py $(ARGS)
 
 test: setup-dev  ## Run all tests, including golden decisions, sessions and configurations.
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) tests examples
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS) tests examples
 
 lint: setup-dev  ## Check style, types and package dependencies.
 	@$(BIN)/ruff check .

@@ -46,4 +46,4 @@ def test_an_object_with_deep_fields_is_decoded_without_them() -> None:
     started = time.process_time()
     pod = decode_json(b'{"metadata":{"name":"a"},"unknown":' + deep + b',"spec":{"nodeName":"n"}}', Pod)
     assert (pod.name, pod.node_name) == ("a", "n")
-    assert time.process_time() - started < 1.0
+    assert time.process_time() - started < 5.0

@@ -89,7 +89,7 @@ def test_hostile_amounts_take_no_time_and_no_memory(text):
         amount = parse_quantity(text)
         assert amount.plus(parse_quantity("1n")).exceeds(parse_quantity("-1"))
         assert len(str(amount.plus(amount).unscaled)) < 4300
-    assert time.process_time() - started < 0.1
+    assert time.process_time() - started < 2.0
     assert _parse.cache_info().currsize <= cached + 3
 
 

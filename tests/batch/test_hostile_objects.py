@@ -30,7 +30,7 @@ TIERS = (
 CAPACITY = (("priority", "gang", "sla"), ("predicates", "capacity", "nodeorder"))
 KINDS: dict[str, Any] = {"Node": Node, "Pod": Pod, "PodGroup": PodGroup, "Queue": Queue, "ResourceQuota": ResourceQuota}
 #: The longest that a session with hostile objects may take, in seconds of CPU.
-LIMIT = 1.0
+LIMIT = 5.0
 
 
 def run(objects: list[dict[str, Any]], *tiers: tuple[str, ...]) -> Session:

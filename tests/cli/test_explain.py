@@ -245,7 +245,8 @@ def test_what_answers_may_be_something_else(scheduler):
     assert (result.exit_code, "is not Mooring" in result.output) == (1, True)
 
 
-def test_a_server_that_is_not_there_is_told_in_two_lines(tmp_path):
+def test_a_server_that_is_not_there_is_told_in_two_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
     config = tmp_path / "config"
     config.write_text(
         "current-context: c\ncontexts: [{name: c, context: {cluster: c}}]\n"

@@ -284,7 +284,10 @@ def test_one_object_is_looked_up_in_the_namespace_of_the_context(world: World) -
         ((), "broken", "https://127.0.0.1:1 cannot be reached"),
     ],
 )
-def test_errors_are_one_line(world: World, arguments: tuple[str, ...], kubeconfig: str, problem: str) -> None:
+def test_errors_are_one_line(
+    world: World, arguments: tuple[str, ...], kubeconfig: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
     result = mooring(world, "queue", "list", *arguments, kubeconfig=kubeconfig)
     assert result.exit_code == 1
     assert problem in result.stderr

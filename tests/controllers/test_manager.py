@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from mooring.api.core import Namespace
 from mooring.api.meta import format_time
 from mooring.cluster import EmbeddedCluster
@@ -25,19 +27,21 @@ from tests.waiting import PATIENCE, until
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
 
 
-async def test_controllers_pause_while_volcanos_run(world: World) -> None:
+async def test_controllers_pause_while_volcanos_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.controllers.manager._DETECTION_SECONDS", 0.1)
     await world.post("/api/v1/namespaces", apiVersion="v1", kind="Namespace", metadata={"name": "volcano-system"})
     spec = {
         "holderIdentity": "volcano-controllers-0",
         "leaseDurationSeconds": 2,
-        "renewTime": format_time(time.time() + 3, micros=True),
+        "renewTime": format_time(time.time() + 3600, micros=True),
     }
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "vc-controller-manager"}}
     await world.post(LEASES, **lease, spec=spec)
     async with controllers(world) as manager:
         assert "volcano-controllers-0" in manager.detected_volcano
         assert await world.get(f"{QUEUES}/default") is None
-        # The lease expires.
+        expired = format_time(time.time() - 3600, micros=True)
+        await world.merge(f"{LEASES}/vc-controller-manager", {"spec": {"renewTime": expired}})
         await until(lambda: world.state("default"))
         assert not manager.detected_volcano
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +26,49 @@ SETS: dict[str, Release] = {
 _COMPILE_ERROR = "CEL compile error"
 
 Case = dict[str, Any]
+#: A case and its answer as they are recorded. Decoded, all of them are millions of objects, which every process of a
+#: test run would create and keep, so they are decoded where they are used.
+Lines = tuple[bytes, bytes]
 
 
-def themes() -> dict[tuple[str, str], list[tuple[Case, Case]]]:
+class _Named(msgspec.Struct):
+    id: str
+
+
+_name = msgspec.json.Decoder(_Named).decode
+_decode = msgspec.json.Decoder().decode
+
+
+@functools.cache
+def themes() -> dict[tuple[str, str], list[Lines]]:
     """The cases of each set and theme, with their answers."""
-    found: dict[tuple[str, str], list[tuple[Case, Case]]] = {}
-    for name in SETS:
-        for case, answer in pairs(HERE / name):
-            found.setdefault((name, case["id"].partition("-")[0]), []).append((case, answer))
+    found: dict[tuple[str, str], list[Lines]] = {}
+    for data in SETS:
+        for theme, pair in by_theme(data):
+            found.setdefault((data, theme), []).append(pair)
     return found
 
 
-def pairs(folder: Path) -> Iterator[tuple[Case, Case]]:
-    """Cases and answers of one folder, line by line."""
-    decode = msgspec.json.Decoder().decode
-    with gzip.open(folder / "cases.jsonl.gz") as given, gzip.open(folder / "expected.jsonl.gz") as answers:
-        for case, answer in zip(given, answers, strict=True):
-            yield decode(case), decode(answer)
+def by_theme(data: str) -> Iterator[tuple[str, Lines]]:
+    """Cases and answers of one set, each with its theme."""
+    for case, answer in zip(lines(f"{data}/cases.jsonl.gz"), lines(f"{data}/expected.jsonl.gz"), strict=True):
+        yield _name(case).id.partition("-")[0], (case, answer)
+
+
+def lines(path: str) -> list[bytes]:
+    """The lines of a recorded file."""
+    return gzip.decompress((HERE / path).read_bytes()).splitlines()
+
+
+@functools.cache
+def by_id(path: str) -> dict[str, bytes]:
+    """The lines of a recorded file by the name of their case."""
+    return {_name(line).id: line for line in lines(path)}
+
+
+def decoded(pairs: Iterable[Lines]) -> Iterator[tuple[Case, Case]]:
+    """Cases and answers, each decoded when it is its turn."""
+    return ((_decode(case), _decode(answer)) for case, answer in pairs)
 
 
 def compare(expected: Case, answer: Case) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mooring.batch.evaluate import CaseError as SessionCaseError
@@ -38,11 +38,10 @@ class Theme(NamedTuple):
     mismatches: dict[str, list[str]]
 
 
-def decision_theme(data: str, name: str, cases: Iterable[tuple[Any, Any]]) -> Theme:
+def decision_theme(data: str, name: str, cases: Sequence[decisions.Lines]) -> Theme:
     """Decide the cases of a theme."""
-    cases = list(cases)
     mismatches = {}
-    for case, expected in cases:
+    for case, expected in decisions.decoded(cases):
         try:
             found = decisions.compare(expected, evaluate(case, release=decisions.SETS[data]))
         except CaseError as error:
@@ -52,11 +51,10 @@ def decision_theme(data: str, name: str, cases: Iterable[tuple[Any, Any]]) -> Th
     return Theme(data, name, len(cases), mismatches)
 
 
-def session_theme(name: str, cases: Iterable[tuple[Any, Any]]) -> Theme:
+def session_theme(name: str, cases: Sequence[decisions.Lines]) -> Theme:
     """Run the sessions of a theme."""
-    cases = list(cases)
     mismatches = {}
-    for case, expected in cases:
+    for case, expected in decisions.decoded(cases):
         try:
             found = sessions.compare(expected, evaluate_session(case))
         except SessionCaseError as error:
@@ -75,9 +73,8 @@ def config_themes() -> dict[tuple[str, str], list[tuple[Any, Any]]]:
     return found
 
 
-def config_theme(data: str, name: str, cases: Iterable[tuple[Any, Any]]) -> Theme:
+def config_theme(data: str, name: str, cases: Sequence[tuple[Any, Any]]) -> Theme:
     """Read the configuration files of a theme."""
-    cases = list(cases)
     specs = {each.name: PluginSpec(each.name, points_of(each)) for each in _STUBS}
     mismatches = {}
     for case, expected in cases:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
-from tests.golden.decisions import HERE, Case, pairs
+from tests.golden.decisions import Case, Lines, by_theme
 
 #: The sets of sessions, and where each comes from: see their READMEs.
 SETS = ("volcano-1.15", "volcano-1.15-topology", "volcano-1.15-devices", "volcano-1.15-npu", "volcano-1.15-numa")
@@ -13,12 +14,13 @@ SETS = ("volcano-1.15", "volcano-1.15-topology", "volcano-1.15-devices", "volcan
 ANY = "*"
 
 
-def themes() -> dict[str, list[tuple[Case, Case]]]:
+@functools.cache
+def themes() -> dict[str, list[Lines]]:
     """The cases of each theme, with their answers."""
-    found: dict[str, list[tuple[Case, Case]]] = {}
+    found: dict[str, list[Lines]] = {}
     for data in SETS:
-        for case, answer in pairs(HERE / data):
-            found.setdefault(case["id"].partition("-")[0], []).append((case, answer))
+        for theme, pair in by_theme(data):
+            found.setdefault(theme, []).append(pair)
     return found
 
 

@@ -5,37 +5,30 @@ The cases are those of 1.36, and cases with alpha feature gates.
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.releases import V1_37, Release, with_gates
 from mooring.simulation.evaluate import evaluate
 from tests.golden import decisions
 
-HERE = Path(__file__).parent
-
-
-def lines(name: str) -> dict[str, Any]:
-    with gzip.open(HERE / name, "rt") as file:
-        return {each["id"]: each for each in map(json.loads, file)}
-
-
-EXPECTED = lines("dra-1.37/allocations.jsonl.gz")
-CASES = {name: case for name, case in lines("dra/cases.jsonl.gz").items() if name in EXPECTED}
-ALPHA = lines("dra-1.37-alpha/allocations.jsonl.gz")
-ALPHA_CASES = lines("dra-1.37-alpha/cases.jsonl.gz")
+# As recorded: `compare` decodes them.
+EXPECTED = decisions.by_id("dra-1.37/allocations.jsonl.gz")
+CASES = {name: case for name, case in decisions.by_id("dra/cases.jsonl.gz").items() if name in EXPECTED}
+ALPHA = decisions.by_id("dra-1.37-alpha/allocations.jsonl.gz")
+ALPHA_CASES = decisions.by_id("dra-1.37-alpha/cases.jsonl.gz")
 THEMES = sorted({name.partition("-")[0] for name in CASES})
 
 
 def compare(
-    case: Any, expected: Any, release: Release = V1_37, *, all_to_allocate: bool = False
+    recorded: bytes, allocations: bytes, release: Release | None = None, *, all_to_allocate: bool = False
 ) -> tuple[Counter[str], list[str]]:
-    answer = evaluate(case, release=release)
+    """Compare with a release, or with 1.37 and the gates of the case."""
+    case, expected = msgspec.json.decode(recorded), msgspec.json.decode(allocations)
+    gated, _ = with_gates(V1_37, case.pop("gates", {}))
+    answer = evaluate(case, release=release or gated)
     found, differences = Counter[str](), []
     for node, status in answer.get("filter", {}).items():
         ours = answer.get("allocations", {}).get(node, {})
@@ -67,18 +60,12 @@ def test_allocations(theme: str) -> None:
             assert not differences, (name, differences)
 
 
-def compare_alpha(name: str) -> tuple[Counter[str], list[str]]:
-    case = dict(ALPHA_CASES[name])
-    release, _ = with_gates(V1_37, case.pop("gates"))
-    return compare(case, ALPHA[name], release, all_to_allocate=True)
-
-
 @pytest.mark.parametrize("theme", ["derived", "expression", "groups", "skip"])
 def test_alpha_gates(theme: str) -> None:
     found = Counter[str]()
-    for name in ALPHA_CASES:
+    for name, case in ALPHA_CASES.items():
         if name.startswith(f"{theme}-"):
-            counts, differences = compare_alpha(name)
+            counts, differences = compare(case, ALPHA[name], all_to_allocate=True)
             assert not differences, (name, differences)
             found += counts
     assert min(found["allocations"], found["none"], found["errors"]) >= 5
@@ -89,8 +76,7 @@ def test_alpha_gates_change_answers(theme: str) -> None:
     changed = 0
     for name, case in ALPHA_CASES.items():
         if name.startswith(f"{theme}-"):
-            plain = {key: value for key, value in case.items() if key != "gates"}
-            changed += bool(compare(plain, ALPHA[name], all_to_allocate=True)[1])
+            changed += bool(compare(case, ALPHA[name], V1_37, all_to_allocate=True)[1])
     assert changed >= 5
 
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.releases import Release, release_named, with_gates
 from mooring.simulation.evaluate import evaluate
 from tests.golden import decisions
 
-HERE = Path(__file__).parent
-
-
-def lines(name: str) -> list[Any]:
-    with gzip.open(HERE / name, "rt") as file:
-        return list(map(json.loads, file))
-
-
-EXPECTED = lines("feature-gates/expected.jsonl.gz")
-CASES = {each["id"]: each for each in (*lines("dra/cases.jsonl.gz"), *lines("feature-gates/cases.jsonl.gz"))}
+EXPECTED = [msgspec.json.decode(each) for each in decisions.lines("feature-gates/expected.jsonl.gz")]
+CASES = decisions.by_id("dra/cases.jsonl.gz") | decisions.by_id("feature-gates/cases.jsonl.gz")
 SETTINGS = Counter((each["release"], each["gates"]) for each in EXPECTED)
 
 
@@ -37,7 +26,7 @@ def test_decisions(version: str, gates: str) -> None:
     release = gated(version, gates)
     for each in EXPECTED:
         if (each["release"], each["gates"]) == (version, gates):
-            answer = evaluate(CASES[each["id"]], release=release)
+            answer = evaluate(msgspec.json.decode(CASES[each["id"]]), release=release)
             if "scores" not in each["answer"]:
                 answer.pop("scores", None)
                 answer.pop("totals", None)
@@ -49,7 +38,7 @@ def test_decisions(version: str, gates: str) -> None:
 def test_the_gates_change_the_decisions(version: str, gates: str) -> None:
     release = release_named(version)
     first = next(each for each in EXPECTED if (each["release"], each["gates"]) == (version, gates))
-    answer = evaluate(CASES[first["id"]], release=release)
+    answer = evaluate(msgspec.json.decode(CASES[first["id"]]), release=release)
     compared = {name: value for name, value in answer.items() if name in first["answer"]}
     assert decisions.compare(first["answer"], compared)
 

@@ -15,7 +15,7 @@ def shown(theme: run.Theme) -> str:
     return "\n".join(f"{case}: {'; '.join(found[:4])}" for case, found in theme.mismatches.items())
 
 
-@pytest.mark.parametrize(("data", "name"), DECISIONS, ids="/".join)
+@pytest.mark.parametrize(("data", "name"), DECISIONS, ids=str)
 def test_decisions(data: str, name: str) -> None:
     theme = run.decision_theme(data, name, DECISIONS[data, name])
     assert not theme.mismatches, shown(theme)
@@ -27,7 +27,7 @@ def test_sessions(name: str) -> None:
     assert not theme.mismatches, shown(theme)
 
 
-@pytest.mark.parametrize(("data", "name"), CONFIGS, ids="/".join)
+@pytest.mark.parametrize(("data", "name"), CONFIGS, ids=str)
 def test_configurations(data: str, name: str) -> None:
     theme = run.config_theme(data, name, CONFIGS[data, name])
     assert not theme.mismatches, shown(theme)

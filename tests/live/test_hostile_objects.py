@@ -57,7 +57,7 @@ NODE: Final = {
 #: The beginnings of the expressions that are true for a device of the driver.
 MATCHING: Final = ("device.driver ==", "true &&", 'quantity("1e99999")', "[1, 2, 3")
 #: The longest that all attempts about one hostile object of each kind may take, in seconds of CPU.
-LIMIT: Final = 2.0
+LIMIT: Final = 10.0
 
 
 def ordinary(name: str) -> dict[str, Any]:

@@ -94,7 +94,7 @@ async def test_hostile_requests_are_refused_at_once(
         writer.close()
         await writer.wait_closed()
     assert answer.startswith(b"HTTP/1.1 4"), answer
-    assert time.process_time() - started < 1.0
+    assert time.process_time() - started < 5.0
     assert [each for each in logs if each["log_level"] != "debug"] == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.controllers.jobs.job_world import (
     empty,
     finish,
@@ -98,7 +100,8 @@ async def test_a_completed_task_completes_the_job(cluster: World) -> None:
     await until(lambda: names(cluster, ["j-main-0"]))
 
 
-async def test_a_job_in_a_missing_queue_says_so(cluster: World) -> None:
+async def test_a_job_in_a_missing_queue_says_so(cluster: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.controllers.jobs.job_reconciler._BLOCKED_SECONDS", 0.2)
     cluster.without_admission()
     await submit(cluster, task(), queue="nowhere")
 

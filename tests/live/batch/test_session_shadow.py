@@ -20,6 +20,7 @@ from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.batch.session_shadow import SessionShadow
 from mooring.live.shadow import LiveShadow
 from mooring.scheduler.shadow import Judgement, Verdict
+from tests.golden.decisions import decoded
 from tests.golden.sessions import ANY, themes
 from tests.live.batch.batch_world import PODS, SCHEDULING, World
 from tests.live.volcano_crds import POD_GROUP, QUEUE
@@ -128,7 +129,7 @@ def test_recorded_sessions_of_volcano_agree(tmp_path: Path) -> None:
     """The binds arrive in another order than Volcano decided them, after the rejections."""
     counts: Counter[Verdict] = Counter()
     for cases in themes().values():
-        for case, expected in cases[::_STEP]:
+        for case, expected in decoded(cases[::_STEP]):
             if "bound" not in expected:
                 continue
             bound = evaluate(case)["bound"] if ANY in expected["bound"].values() else expected["bound"]
