@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -15,6 +16,8 @@ from mooring.logs import reset_logs
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("any machine", parent=settings.get_profile("explore"), derandomize=True)
 settings.load_profile("any machine")
+# Compiled tests are kept for the next run, also on machines that write no bytecode by default.
+sys.dont_write_bytecode = False
 # A shell without job control starts background commands with SIGINT ignored, and programs that tests interrupt
 # would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

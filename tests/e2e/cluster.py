@@ -116,7 +116,7 @@ class Cluster:
         found = {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in self.pods()}
         return {name: node for name, node in found.items() if node}
 
-    def wait_bound(self, *names: str, timeout: float = 60.0) -> dict[str, str]:
+    def wait_bound(self, *names: str, timeout: float = 120.0) -> dict[str, str]:
         """Wait until these pods are bound, and say where."""
 
         def look() -> dict[str, str] | None:
@@ -125,7 +125,7 @@ class Cluster:
 
         return self.api.wait_for(f"node for every one of {', '.join(names)}", look, timeout)
 
-    def wait_unschedulable(self, name: str, timeout: float = 60.0) -> str:
+    def wait_unschedulable(self, name: str, timeout: float = 120.0) -> str:
         """Wait until a pod is known to fit nowhere, and hand back the message."""
 
         def look() -> str | None:

@@ -80,7 +80,7 @@ def test_manifests_are_applied_and_hold(cluster: Cluster, plugin: str) -> None:
     assert "customresourcedefinition.apiextensions.k8s.io/nodereports.reports.example.com created" in applied
     assert "clusterrolebinding.rbac.authorization.k8s.io/mooring-plugins created" in applied
     try:
-        cluster.kubectl("wait", "--for=condition=Established", "crd/nodereports.reports.example.com", "--timeout=30s")
+        cluster.kubectl("wait", "--for=condition=Established", "crd/nodereports.reports.example.com", "--timeout=60s")
         cluster.api.wait_for("discovery of the kind", lambda: _discovered(cluster), 30.0)
         _explained(cluster)
         _enforced(cluster, plugin)
@@ -158,7 +158,7 @@ def test_all_that_the_gallery_declares_is_accepted(cluster: Cluster, folder: str
         assert "clusterrole.rbac.authorization.k8s.io/mooring-plugins serverside-applied" in applied
         assert "configmap/mooring-plugins serverside-applied" in applied
         if samples := printed(path, "--sample"):
-            cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind}", "--timeout=30s")
+            cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind}", "--timeout=60s")
             assert "serverside-applied" in cluster.kubectl("apply", "--server-side", "-f", "-", stdin=samples)
         assert _allowed(cluster, may, kind)
         assert not _allowed(cluster, "delete", kind)

@@ -130,7 +130,7 @@ def test_kubectl_alone(built: None) -> None:
     with EmbeddedProcess(nodes=3) as embedded:
         assert embedded.kubectl("get", "nodes", "--no-headers").stdout.count(" Ready ") == 3
         embedded.kubectl("run", "p", "--image=x", "--overrides", '{"spec":{"nodeName":"node-0"}}')
-        assert embedded.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=10s").returncode == 0
+        assert embedded.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=60s").returncode == 0
         logs = embedded.kubectl("logs", "p")
         assert logs.returncode == 1
         assert "nothing is executed there, so there are no logs" in logs.stderr
@@ -141,15 +141,15 @@ def test_kubectl_debug(built: None) -> None:
     """A container in a running pod, a copy of the pod, and a pod on a node. Nothing can be attached to."""
     with EmbeddedProcess(nodes=1) as embedded:
         embedded.kubectl("run", "p", "--image=x", "--overrides", '{"spec":{"nodeName":"node-0"}}')
-        embedded.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=10s")
+        embedded.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=60s")
         done = embedded.kubectl("debug", "p", "--image=busybox", "-c", "look")
         assert done.returncode == 0, done.stderr
         running = "jsonpath={.status.ephemeralContainerStatuses[0].state.running}"
-        waited = embedded.kubectl("wait", f"--for={running}", "pod/p", "--timeout=10s")
+        waited = embedded.kubectl("wait", f"--for={running}", "pod/p", "--timeout=60s")
         assert waited.returncode == 0, waited.stderr
         copied = embedded.kubectl("debug", "p", "--image=busybox", "--copy-to=q", "--same-node")
         assert copied.returncode == 0, copied.stderr
-        assert embedded.kubectl("wait", "--for=condition=Ready", "pod/q", "--timeout=10s").returncode == 0
+        assert embedded.kubectl("wait", "--for=condition=Ready", "pod/q", "--timeout=60s").returncode == 0
         on_node = embedded.kubectl("debug", "node/node-0", "--image=busybox")
         assert "Creating debugging pod node-debugger-node-0-" in on_node.stdout + on_node.stderr
         assert on_node.returncode == 0, on_node.stderr

@@ -138,7 +138,7 @@ def test_a_second_replica_takes_over(cluster: Cluster) -> None:
     cluster.api.wait_for("the second replica", lambda: "Attempting to acquire leader lease" in second.tail() or None)
     first.stop()
     cluster.add_pod("after")
-    cluster.wait_bound("after", timeout=40)
+    cluster.wait_bound("after")
 
 
 def test_the_api_server_may_go_away_for_a_while(cluster: Cluster) -> None:
@@ -149,7 +149,7 @@ def test_the_api_server_may_go_away_for_a_while(cluster: Cluster) -> None:
     cluster.plane.apiserver.restart(kill=True, down=2.0)
     cluster.api.wait_for("API server", lambda: cluster.api.ready() or None)
     cluster.add_pod("after")
-    cluster.wait_bound("after", timeout=60)
+    cluster.wait_bound("after")
 
 
 def test_volumes_that_wait_for_their_pod_are_bound_first(full_cluster: Cluster) -> None:
@@ -187,7 +187,7 @@ def test_volumes_that_wait_for_their_pod_are_bound_first(full_cluster: Cluster) 
     cluster.api.create(f"/api/v1/namespaces/{cluster.namespace}/persistentvolumeclaims", claim)
     start_mooring(cluster)
     cluster.add_pod("db", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
-    assert cluster.wait_bound("db", timeout=90) == {"db": "node-1"}
+    assert cluster.wait_bound("db") == {"db": "node-1"}
     found = cluster.api.get(f"/api/v1/namespaces/{cluster.namespace}/persistentvolumeclaims/data")
     assert (found["status"]["phase"], found["spec"]["volumeName"]) == ("Bound", "disk-1")
     cluster.api.delete(f"{storage}/local")

@@ -75,7 +75,7 @@ def docstring_examples() -> str:
 
 
 def run(*command: str, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.stdout
 

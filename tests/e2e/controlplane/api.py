@@ -94,7 +94,7 @@ class Api:
         finally:
             self.close()
 
-    def wait_for(self, what: str, look: Callable[[], T | None], timeout: float = 60.0) -> T:
+    def wait_for(self, what: str, look: Callable[[], T | None], timeout: float = 120.0) -> T:
         """Look again and again until there is something to see; `what` is for the message when nothing comes."""
         deadline = time.monotonic() + timeout
         for pause in _pauses():

@@ -117,7 +117,7 @@ class Process:
                 raise StartError(f"{self.name} is not ready after {self._patience:g} s:\n{self.tail()}")
             time.sleep(0.05)
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = 120.0) -> int:
         """Wait until it ends by itself, and hand back its exit code."""
         assert self._process is not None
         return self._process.wait(timeout)

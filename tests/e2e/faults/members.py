@@ -62,7 +62,7 @@ class Members:
         self.processes[name] = process
         return process
 
-    def wait_joined(self, count: int, timeout: float = 60.0) -> None:
+    def wait_joined(self, count: int, timeout: float = 120.0) -> None:
         """Wait until so many members know each other."""
 
         def look() -> bool:
@@ -83,7 +83,7 @@ class Members:
         """The name of a member's newest lease."""
         return str(_JOINED.findall(self.processes[name].log.read_text())[-1])
 
-    def takeover(self, name: str, stop: Callable[[Process], object], timeout: float = 60.0) -> float:
+    def takeover(self, name: str, stop: Callable[[Process], object], timeout: float = 120.0) -> float:
         """Stop a member. Return the seconds until another one binds a pod of a controller that belonged to it."""
         lease, history = self.lease_of(name), self._trial.history
         view = self.views()[lease]
