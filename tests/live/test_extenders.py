@@ -44,7 +44,7 @@ async def client() -> AsyncIterator[ExtenderClient]:
     await client.close()
 
 
-def described(url: str, *, seconds: float = 10, **more: Any) -> Extender:
+def described(url: str, *, seconds: float = 60, **more: Any) -> Extender:
     timeout = Nanoseconds(int(seconds * SECOND))
     return Extender(ExtenderConfig(url_prefix=url, bind_verb="bind", http_timeout=timeout, **more))
 
@@ -73,7 +73,7 @@ async def test_all_verbs_are_understood_by_a_process(plain: ExtenderProcess, cli
         filter_verb="filter",
         prioritize_verb="prioritize",
         weight=1,
-        http_timeout=Nanoseconds(10 * SECOND),
+        http_timeout=Nanoseconds(60 * SECOND),
     )
     cache = Cache()
     for name in "ab":
@@ -102,7 +102,7 @@ async def test_what_goes_wrong(
     plain: ExtenderProcess, client: ExtenderClient, rule: dict[str, Any], error: str
 ) -> None:
     plain.obey({"bind": rule})
-    reply = await ask(client, plain.url, seconds=0.3 if "delay" in rule else 10)
+    reply = await ask(client, plain.url, seconds=0.3 if "delay" in rule else 60)
     assert reply == Reply(error=error.format(url=plain.url))
 
 
@@ -110,7 +110,7 @@ async def test_nobody_listens(client: ExtenderClient) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    reply = await ask(client, url)
+        reply = await ask(client, url)
     assert reply.error == f'Post "{url}/bind": dial tcp {url.removeprefix("http://")}: connect: connection refused'
 
 

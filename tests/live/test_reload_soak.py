@@ -1,4 +1,4 @@
-"""A thousand reloads while pods are placed: nothing of the old versions stays behind."""
+"""Hundreds of reloads while pods are placed: nothing of the old versions stays behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.cluster import EmbeddedCluster
 from mooring.cluster.request_context import system_context
 from tests.loading.builders import loaded_modules
 
-RELOADS = 1000
+RELOADS = 400
 #: Listens, reads objects, keeps a task and state: everything that could hold on to an old version.
 TEXT = """\
 import asyncio
@@ -64,7 +64,7 @@ def counts() -> dict[str, int]:
     }
 
 
-async def test_a_thousand_reloads_under_load_leave_nothing_behind(tmp_path: Path) -> None:
+async def test_many_reloads_under_load_leave_nothing_behind(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(controllers=False)
     await cluster.start()
     cluster.add_nodes(5)
@@ -112,7 +112,7 @@ async def test_a_thousand_reloads_under_load_leave_nothing_behind(tmp_path: Path
         assert reloader.state.reloads >= RELOADS  # the watch of files may have begun one, too
         assert placed > 50
         assert sum(each() is not None for each in old) <= 3 * 3  # attempts under way hold the last ones
-        assert after["objects"] < before["objects"] + 1000  # a leak would make dozens each time
+        assert after["objects"] < before["objects"] + 500  # a leak would make dozens each time
         assert after["threads"] < before["threads"] + 8  # the loop's own pool may still grow
         assert after | {"objects": 0, "threads": 0} == before | {"objects": 0, "threads": 0}
         assert len(engine.cache.table._listeners) <= 3

@@ -99,7 +99,7 @@ async def test_hostile_requests_are_refused_at_once(
 
 
 async def test_connections_without_requests_end_and_watches_stay(client: Client) -> None:
-    limits = ConnectionLimits(connections=4, header_seconds=0.4, idle_seconds=0.4, check_seconds=0.02)
+    limits = ConnectionLimits(connections=4, header_seconds=1.5, idle_seconds=1.5, check_seconds=0.02)
     server = HttpServer(client.cluster.api, tls=None, limits=limits)
     await server.start(0)
     try:

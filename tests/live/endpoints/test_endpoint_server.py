@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -15,7 +16,7 @@ from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerError, ServerSettings
 from tests.live.endpoints.serving import GIVEN, Cluster, get, serving, sources, trusting_context
 from tests.log_capture import capture_logs
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 
 @pytest.mark.parametrize(
@@ -100,27 +101,17 @@ async def test_a_hanging_scheduler_is_unhealthy(monkeypatch):
     monkeypatch.setattr(server_module, "_HANGING_SECONDS", 0.2)
     monkeypatch.setattr(server_module, "_HEARTBEAT_SECONDS", 0.05)
 
-    async def ask(url: str, hold: float) -> tuple[int, str]:
-        """Ask from a thread while this loop, the scheduler's, stands still."""
-
-        def fetch() -> tuple[int, str]:
-            import urllib.error
-            import urllib.request
-
-            time.sleep(hold)
-            try:
-                with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-                    return answer.status, answer.read().decode()
-            except urllib.error.HTTPError as error:
-                with error:
-                    return error.code, error.read().decode()
-
-        asked = asyncio.get_running_loop().run_in_executor(None, fetch)
-        time.sleep(hold * 2)
-        return await asked
+    def unhealthy(url: str) -> tuple[int, str] | None:
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE):
+                return None
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
     async with serving() as (server, session):
-        status, text = await ask(f"{server.url}/livez", 0.5)
+        # This loop, the scheduler's, stands still meanwhile.
+        status, text = wait_until(lambda: unhealthy(f"{server.url}/livez"))
         assert status == 500
         assert "[-]loop failed: no heartbeat from the scheduler's event loop" in text
         async with asyncio.timeout(PATIENCE):  # the next heartbeat
