@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from mooring.framework import CycleState
 from mooring.framework.device_allocations import DEVICE_REJECTIONS, DeviceRejection
 from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.dynamic_resources.device_rejections import RejectedDevices
 from mooring.testing import PluginHarness, make_node, make_pod
 from tests.plugins.device_world import allocated, claim, exactly, gpu_class, gpu_slice
 
@@ -97,3 +99,15 @@ def test_the_output_and_the_work_are_limited() -> None:
     assert len(found) <= 12
     assert all(len(each.reason) <= 300 for each in found)
     assert sum(each.count for each in found) <= 500
+
+
+def test_a_busy_machine_has_the_same_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = RejectedDevices._reason
+
+    def interrupted(*given: Any) -> str:
+        time.sleep(0.1)  # another process runs meanwhile
+        return reason(*given)
+
+    monkeypatch.setattr(RejectedDevices, "_reason", interrupted)
+    (found,) = rejections(claim(request(LARGE)), gpu_slice("n0", models("small", "small")))
+    assert found.count == 2
