@@ -92,7 +92,7 @@ python:
 
 # These targets use a real control plane. Go builds it once, outside the checkout.
 # K8S=1.37.1 selects another version of Kubernetes than the main one: K8S=1.37.1 make e2e.
-.PHONY: controlplane controlplane-next e2e e2e-next e2e-older bench-live bench-batch bench-compare
+.PHONY: controlplane e2e e2e-next e2e-older bench-live bench-batch bench-compare
 
 controlplane: setup-dev  ## Build etcd, kube-apiserver and the other components from Go modules (once, about 15 minutes).
 	@$(BIN)/python -m tests.e2e.controlplane build
@@ -101,10 +101,8 @@ e2e: controlplane  ## Run the tests on a real control plane.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) tests/e2e
 
 NEXT := K8S=1.37.1
-controlplane-next: setup-dev  ## Build the API server and the scheduler of the newest release (once, 6 minutes).
+e2e-next: setup-dev  ## Run the tests about decisions, metrics and flags on the newest release (builds two programs, 6 minutes).
 	@$(NEXT) $(BIN)/python -m tests.e2e.controlplane build kubectl etcd kube-apiserver kube-scheduler
-
-e2e-next: controlplane-next  ## Run the tests about decisions, metrics and flags on the newest release.
 	@$(NEXT) MOORING_DIFFERENTIAL=0:12 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) \
 		tests/e2e/test_emulation.py tests/e2e/test_flags.py tests/e2e/test_metrics_live.py tests/e2e/test_differential.py \
 		tests/e2e/test_device_gates.py tests/e2e/test_device_taint_rules.py tests/e2e/test_pod_groups.py \
