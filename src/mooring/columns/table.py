@@ -300,7 +300,9 @@ class NodeTable:
             node._pods[info.pod.uid] = info
             rows.append(node.row)
             self.counters.pods_changed(template, node.row, 1, terminating=info.pod.is_terminating)
-        self._count_amounts(template, *np.unique(rows, return_counts=True))
+        counts = np.bincount(rows)
+        used = counts.nonzero()[0]
+        self._count_amounts(template, used, counts[used])
         self.pod_columns.add_all(template, [info for info, _, _ in placed], rows, [start for _, _, start in placed])
         self.changes.mark_all(rows)
 
