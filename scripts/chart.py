@@ -79,6 +79,7 @@ def known() -> dict[str, Any]:
         "plugins": {name: _documents(rules) for name, rules in plugins.items()},
         "batch": _documents(rbac_manifests.batch_rules()),
         "lockingNodes": _documents([rbac_manifests.LOCKING_NODES]),
+        "removingGates": _documents([rbac_manifests.ANNOTATING]),
         "readingDevices": _documents([rbac_manifests.READING_DEVICES]),
         "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.VOLCANO_DETECTION]),
         "webhooks": {
@@ -88,6 +89,7 @@ def known() -> dict[str, Any]:
                 ("validating", [each for each in HOOKS if not each.mutates]),
             )
         },
+        "queueGateCondition": admission.QUEUE_GATE_CONDITION,
         "policies": admission.policies("NAME", ("SCHEDULER",)),
         "webhookRules": _documents(admission.cluster_rules("NAME")),
         "webhookSecretRules": _documents(admission.secret_rules("NAME")),

@@ -169,4 +169,4 @@ def test_a_queue_gate_that_nobody_removes_is_reported(gates: list[str], reported
     gated = pod("g-task-0", "g", schedulingGates=[{"name": name} for name in gates])
     session, _ = run([group("g", 1), gated])
     texts = [text for _, reason, text in session.job_warnings if reason == "NotSupported"]
-    assert any("queue-allocation-gate, which Mooring does not remove" in text for text in texts) is reported
+    assert any("SchedulingGatesQueueAdmission is off" in text for text in texts) is reported

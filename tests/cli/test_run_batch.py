@@ -83,6 +83,8 @@ def test_feature_gates_of_volcano() -> None:
         "PodDisruptionBudgetsSupport", "PriorityClass", "ResourceTopology", "SchedulingGatesQueueAdmission",
     }  # fmt: skip
     for name, gate in VOLCANO_GATES.items():
+        if gate.value is None:
+            continue
         assert gate_notes(None, [(name, str(gate.value).lower())]) == []
         other = [(name, str(not gate.value).lower())]
         if gate.is_error:
@@ -93,6 +95,23 @@ def test_feature_gates_of_volcano() -> None:
         assert gated_release(NEWEST, other).gate_changes == NEWEST.gate_changes
     with pytest.raises(click.BadParameter):
         gate_notes(None, [("CSIStorage", "perhaps")])
+
+
+@pytest.mark.parametrize(
+    ("gates", "removes"),
+    [
+        ((), False),
+        (("SchedulingGatesQueueAdmission=true",), True),
+        (("CSIStorage=true,SchedulingGatesQueueAdmission=1",), True),
+        (("SchedulingGatesQueueAdmission=true", "SchedulingGatesQueueAdmission=false"), False),
+    ],
+)
+def test_scheduling_gates_of_queues(gates: tuple[str, ...], removes: bool) -> None:
+    flags = given("--scheduler-conf=x", *(f"--feature-gates={each}" for each in gates))
+    found = batch_settings(flags)
+    assert found is not None
+    assert found.removes_queue_gates is removes
+    assert gate_notes(None, flags["feature_gates"]) == []
 
 
 def test_without_a_file_there_are_only_sessions_with_a_lease_of_their_own() -> None:

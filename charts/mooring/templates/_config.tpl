@@ -108,6 +108,13 @@
 {{- and .Values.admission.enabled (eq (include "mooring.hasController" .) "true") -}}
 {{- end -}}
 
+{{/* The paths of the webhook. */}}
+{{- define "mooring.admissionPaths" -}}
+{{- $paths := .Values.admission.paths -}}
+{{- if .Values.batch.queueGates -}}{{- $paths = append $paths "/pods/mutate" | uniq -}}{{- end -}}
+{{- toYaml $paths -}}
+{{- end -}}
+
 {{/* The name of the webhook configurations. */}}
 {{- define "mooring.admission" -}}
 {{- include "mooring.clusterWideController" . }}-admission

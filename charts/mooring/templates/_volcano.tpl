@@ -25,7 +25,7 @@
 {{- with $custom.scheduler_schedule_period -}}{{- $_ := set $.Values.batch "schedulePeriod" . -}}{{- end -}}
 {{- range $name := list "scheduler_feature_gates" "admission_feature_gates" -}}
 {{- if regexMatch "SchedulingGatesQueueAdmission=([tT]|1)" (nospace (toString (index $custom $name))) -}}
-{{- fail (printf "custom.%s: scheduling gates for pods that wait for their queue are not supported; remove SchedulingGatesQueueAdmission" $name) -}}
+{{- $_ := set $.Values.batch "queueGates" true -}}
 {{- end -}}
 {{- end -}}
 {{- with $custom.scheduler_feature_gates -}}{{- $_ := set $.Values.scheduler "extraArgs" (append $.Values.scheduler.extraArgs (printf "--feature-gates=%s" .)) -}}{{- end -}}

@@ -11,6 +11,8 @@ SCHEDULING_GROUP: Final = "scheduling.volcano.sh"
 SCHEDULING_VERSION: Final = f"{SCHEDULING_GROUP}/v1beta1"
 #: The annotation with the name of the PodGroup of a pod.
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+#: Volcano's own scheduling gate, which is removed when the queue has room. The annotation of this name requests it.
+QUEUE_GATE: Final = f"{SCHEDULING_GROUP}/queue-allocation-gate"
 
 Amounts = dict[str, QuantityLike]
 

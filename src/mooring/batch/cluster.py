@@ -62,14 +62,19 @@ class BatchCluster:
         hides_unevicted: bool = False,
         unset_is_open: bool = False,
         node_selector: Collection[tuple[str, str]] = (),
+        removes_queue_gates: bool = False,
     ) -> None:
-        """``node_selector`` has labels; sessions consider the nodes that have one of them, or all if it is empty."""
+        """``node_selector`` has labels; sessions consider the nodes that have one of them, or all if it is empty.
+
+        With ``removes_queue_gates``, Volcano's own scheduling gate is removed from pods when their queue has room.
+        """
         self.handle = handle
         self.kube = KubePlugins(handle, images_on_arrival=images_on_arrival, hides_unevicted=hides_unevicted)
         self.scheduler_names = frozenset(scheduler_names)
         self.default_queue = default_queue
         #: Whether a queue without a state in its status accepts jobs.
         self.unset_is_open = unset_is_open
+        self.removes_queue_gates = removes_queue_gates
         #: State that plugins keep across sessions.
         self.memory: dict[str, Any] = {}
         self.usage: Mapping[str, NodeUsage] = {}
@@ -148,6 +153,7 @@ class BatchCluster:
         )
         session.invalid += invalid
         session.device_config = self.device_config
+        session.removes_queue_gates = self.removes_queue_gates
         return session
 
     def _replaced(self, job: str, members: Iterable[Pod], replaced: Replacements) -> Iterator[Pod]:

@@ -140,7 +140,8 @@ def close_session(session: Session, plugins: list[Any], measure: Measure | None 
     for job in session.jobs.values():
         if job.held and (PENDING in job.by_status or not job.tasks):
             job.set_condition(_held_condition(job, session))
-        session.job_warnings += [(job, NOT_SUPPORTED, text) for text in ignored_requests(job, session.conf)]
+        ignored = ignored_requests(job, session.conf, removes_queue_gates=session.removes_queue_gates)
+        session.job_warnings += [(job, NOT_SUPPORTED, text) for text in ignored]
         status = job.status(phase_of(job, session.uid))
         groups[job.uid] = status
         base = job.held or job_message(job) or UNAVAILABLE

@@ -30,7 +30,15 @@ from mooring.batch.registrations import NodeCallback, Registrations
 from mooring.batch.resource import MIN_RESOURCE, Resource
 from mooring.batch.session_nodes import NodesByName, SessionNodeList, SessionNodes
 from mooring.batch.statement import Statement
-from mooring.batch.task import ALLOCATED, BINDING, PENDING, Status, TaskInfo
+from mooring.batch.task import (
+    ALLOCATED,
+    BINDING,
+    PENDING,
+    Status,
+    TaskInfo,
+    has_only_queue_gate,
+    wants_queue_gate,
+)
 from mooring.columns.row_cursor import ChangeLog
 from mooring.columns.table import NodeTable
 from mooring.framework.handle import Handle
@@ -186,6 +194,10 @@ class Session(Registrations):
         self.evictions: list[tuple[TaskInfo, str]] = []
         #: The number of times that preempt has looked for victims, as Volcano counts them.
         self.preemption_attempts = 0
+        #: Whether Volcano's own scheduling gate is removed from pods when their queue has room.
+        self.removes_queue_gates = False
+        #: The pods from which that gate is removed, by uid.
+        self.admitted: dict[str, Pod] = {}
         self.notes: list[tuple[JobInfo, str]] = []
         #: Warnings about jobs that are placed nevertheless: the job, the reason of the event and its text.
         self.job_warnings: list[tuple[JobInfo, str, str]] = []
@@ -201,6 +213,17 @@ class Session(Registrations):
         self._states: dict[str, CycleState] = {}
         #: The tasks (by uid) for which volumes and devices may be reserved.
         self._reserved: dict[str, TaskInfo] = {}
+
+    def admit(self, task: TaskInfo) -> None:
+        """Remove Volcano's own gate from a pod that requests it, since its queue has room. Later sessions place it."""
+        if not (self.removes_queue_gates and has_only_queue_gate(task.pod) and wants_queue_gate(task.pod)):
+            return
+        if not self.admitted and all(option.name != "capacity" for option in self.conf.options()):
+            self.warnings.append(
+                "SchedulingGatesQueueAdmission needs the plugin capacity: without it, no room is reserved for admitted "
+                "pods, and scheduling gates are removed from more pods than a queue has room for"
+            )
+        self.admitted[task.uid] = task.pod
 
     @property
     def table(self) -> NodeTable:

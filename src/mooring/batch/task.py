@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.api.meta import parse_time
 from mooring.api.pod import Pod
-from mooring.api.volcano import GROUP_ANNOTATION
+from mooring.api.volcano import GROUP_ANNOTATION, QUEUE_GATE
 from mooring.batch.resource import Resource
 
 Status = Literal[
@@ -39,8 +39,6 @@ TASK_SPEC: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
-#: Volcano's own gate, which its scheduler removes when a queue has room.
-QUEUE_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -212,6 +210,16 @@ def has_only_queue_gate(pod: Pod) -> bool:
     """Return whether Volcano's own gate is the pod's only scheduling gate."""
     gates = pod.spec.scheduling_gates
     return len(gates) == 1 and gates[0].name == QUEUE_GATE
+
+
+def wants_queue_gate(pod: Pod) -> bool:
+    """Return whether a pod requests Volcano's own gate."""
+    return pod.annotations.get(QUEUE_GATE) == "true"
+
+
+def without_gates(pod: Pod) -> Pod:
+    """Return the pod without its scheduling gates."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=()))
 
 
 def _priority(pod: Pod) -> int:

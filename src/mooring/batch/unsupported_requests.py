@@ -8,14 +8,14 @@ from typing import Final
 
 from mooring.api.numa_topology import NUMA_POLICY
 from mooring.api.pod import Pod
-from mooring.api.volcano import NetworkTopology
+from mooring.api.volcano import QUEUE_GATE, NetworkTopology
 from mooring.batch.conf import BatchConf
 from mooring.batch.device_config import CONFIG_MAP
 from mooring.batch.device_kinds import DEVICE_PLUGIN, GPU_NUMBERS, GPU_SHARING, NPU, VGPU, EnabledDevices
 from mooring.batch.hyper_nodes import HyperNodes
 from mooring.batch.job import JobInfo
 from mooring.batch.shared_gpus import CARD_ANNOTATIONS
-from mooring.batch.task import PENDING, QUEUE_GATE, TaskInfo, has_only_queue_gate
+from mooring.batch.task import PENDING, TaskInfo, has_only_queue_gate, wants_queue_gate
 
 #: The reason of conditions and events about held gangs.
 NOT_SUPPORTED: Final = "NotSupported"
@@ -30,8 +30,12 @@ _NUMA: Final = (
     "pods are placed without regard to it"
 )
 _QUEUE_GATE: Final = (
-    f"pods have the scheduling gate {QUEUE_GATE}, which Mooring does not remove (SchedulingGatesQueueAdmission is not "
-    "supported): remove it, and the annotation of this name"
+    f"pods have the scheduling gate {QUEUE_GATE}, which is not removed, because the feature gate "
+    "SchedulingGatesQueueAdmission is off: enable it in the scheduler, or remove the scheduling gate"
+)
+_QUEUE_GATE_ALONE: Final = (
+    f"pods have the scheduling gate {QUEUE_GATE} without the annotation of this name, so it is not removed: set the "
+    'annotation to "true", or remove the scheduling gate'
 )
 _VGPU_PREFIX: Final = "volcano.sh/vgpu-"
 #: Resources that are shares of GPUs, and the argument of the plugin that enables them. Without it, no device would be
@@ -65,7 +69,7 @@ def unsupported_request(job: JobInfo, conf: BatchConf, hyper_nodes: HyperNodes, 
     return ""
 
 
-def ignored_requests(job: JobInfo, conf: BatchConf) -> Iterator[str]:
+def ignored_requests(job: JobInfo, conf: BatchConf, *, removes_queue_gates: bool = False) -> Iterator[str]:
     """Yield the requests of a gang that have no effect; its pods are placed nevertheless, as in Volcano."""
     if job.held or PENDING not in job.by_status:
         return
@@ -74,8 +78,11 @@ def ignored_requests(job: JobInfo, conf: BatchConf) -> Iterator[str]:
     aligned = any(option.name == NUMA_PLUGIN and option.enabled("Predicate") for option in conf.options())
     if not aligned and any(numa_policy(task.pod) for task in job.of_status(PENDING)):
         yield _NUMA
-    if any(has_only_queue_gate(task.pod) for task in job.of_status(PENDING) if task.gated):
+    gated = [task.pod for task in job.of_status(PENDING) if task.gated and has_only_queue_gate(task.pod)]
+    if gated and not removes_queue_gates:
         yield _QUEUE_GATE
+    elif not all(map(wants_queue_gate, gated)):
+        yield _QUEUE_GATE_ALONE
 
 
 def numa_policy(pod: Pod) -> str:

@@ -90,6 +90,13 @@ def cluster() -> None:
     help="Serve Volcano's queues, pod groups and jobs.",
 )
 @controllers_option
+@click.option(
+    "--queue-gates",
+    multiple=True,
+    metavar="SCHEDULER",
+    help="Add a scheduling gate to pods of this scheduler that request it, as Volcano's webhook does with the feature "
+    "gate SchedulingGatesQueueAdmission. Repeatable.",
+)
 @click.option("--attached", is_flag=True, hidden=True, help="For a parent process: see cli/cluster_process.py.")
 def start(
     nodes: int,
@@ -99,6 +106,7 @@ def start(
     kubeconfig_out: Path,
     batch: bool,
     controllers: str,
+    queue_gates: tuple[str, ...],
     attached: bool,
 ) -> None:
     """Serve the Kubernetes API on 127.0.0.1 until Ctrl-C.
@@ -106,6 +114,7 @@ def start(
     The nodes are fake: pods bound to them are reported as running, but nothing is executed. Deployments, ReplicaSets,
     Jobs, StatefulSets and DaemonSets create their pods. A scheduler, such as `mooring run`, has to bind the pods.
     """
+    from mooring.apiserver.volcano_admission.review import AdmissionSettings
     from mooring.cluster import DataError, EmbeddedCluster
     from mooring.cluster.kubeconfig import ForeignFileError
     from mooring.cluster.serving import run, serve
@@ -121,11 +130,11 @@ def start(
 
     kubeconfig = None if attached else kubeconfig_out
     definitions = DEFINITIONS if batch else ()
-
+    rules = AdmissionSettings(scheduler_names=queue_gates, adds_queue_gates=True) if queue_gates else True
     try:
         run(
             lambda: serve(
-                EmbeddedCluster(port, data_dir, definitions=definitions, controllers=controllers),
+                EmbeddedCluster(port, data_dir, definitions=definitions, controllers=controllers, admission=rules),
                 kubeconfig=kubeconfig,
                 nodes=nodes,
                 devices=devices,

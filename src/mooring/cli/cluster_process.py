@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -40,10 +40,12 @@ class ChildCluster:
         data_dir: Path | None = None,
         controllers: str = "*",
         devices: Mapping[str, int] | None = None,
+        queue_gates: Iterable[str] = (),
     ) -> None:
         self._command = [sys.executable, "-m", "mooring.cli", "cluster", "start", "--attached"]
         self._command += [f"--nodes={nodes}", f"--port={port}", f"--controllers={controllers}"]
         self._command += [f"--devices={name}={count}" for name, count in (devices or {}).items()]
+        self._command += [f"--queue-gates={name}" for name in queue_gates]
         if data_dir is not None:
             self._command.append(f"--data-dir={data_dir}")
         self._process: subprocess.Popen[bytes] | None = None

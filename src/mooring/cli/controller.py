@@ -6,7 +6,7 @@ import asyncio
 import socket
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -38,7 +38,6 @@ _EXCLUDED: Final = frozenset(
     {
         "config",
         "write-config-to",
-        "feature-gates",
         "disabled-metrics",
         "pod-max-in-unschedulable-pods-duration",
         "node-selector",
@@ -61,6 +60,11 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kube-api-burst": {"group": _CLUSTER},
     "scheduler-name": {"group": _PODS, "help": "Create PodGroups for pods of this scheduler. Repeatable."},
     "default-queue": {"group": _PODS, "help": "Queue of jobs and pod groups that name none."},
+    "feature-gates": {
+        "group": _ADMISSION,
+        "help": "Feature gates of Volcano. SchedulingGatesQueueAdmission=true adds a scheduling gate to pods that request "
+        "it; the webhook must serve /pods/mutate.",
+    },
     "leader-elect": {"help": "Act only while holding the lease."},
     "leader-elect-resource-name": {"shown": LEASE},
 }
@@ -195,6 +199,8 @@ def _webhook(given: Mapping[str, Any], settings: Settings) -> WebhookSettings | 
     from mooring.controllers.admission.webhook_certificates import CertificateSettings
     from mooring.controllers.manager import WebhookSettings
 
+    from mooring.cli.flags.scheduler_settings import queue_gates
+
     known = [each.path for each in HOOKS]
     paths = [each.strip() for each in given["enabled_admission"].split(",") if each.strip()]
     for path in paths:
@@ -207,6 +213,7 @@ def _webhook(given: Mapping[str, Any], settings: Settings) -> WebhookSettings | 
         protect_root_queue=given["enable_root_queue_protection"],
         check_allocated_pods=given["enable_queue_allocated_pods_check"],
         resource_groups=_resource_groups(given["admission_conf"]),
+        adds_queue_gates=queue_gates(given["feature_gates"]),
     )
     certificates = CertificateSettings(
         namespace=given["webhook_namespace"],
@@ -214,6 +221,14 @@ def _webhook(given: Mapping[str, Any], settings: Settings) -> WebhookSettings | 
         configuration=given["webhook_configuration"],
     )
     return WebhookSettings(paths=tuple(known if "all" in paths else paths), rules=rules, certificates=certificates)
+
+
+def _gate_notes(gates: Sequence[tuple[str, str]]) -> list[str]:
+    """Return warnings about feature gates. Ends the command for those of which another value is expected."""
+    from mooring.cli.flags.scheduler_settings import VOLCANO_GATES, volcano_gate_notes
+
+    others = [f"{name} has no effect: it is not a gate of Volcano" for name, _ in gates if name not in VOLCANO_GATES]
+    return [f"--feature-gates: {note}" for note in (*volcano_gate_notes(gates), *others)]
 
 
 def _resource_groups(file: str) -> tuple[ResourceGroup, ...]:

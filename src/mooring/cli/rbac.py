@@ -45,6 +45,11 @@ LEASE = "mooring-controller"
     help="Include the permission to annotate pods (--suggestions annotation or simulator-annotations).",
 )
 @click.option(
+    "--queue-gates",
+    is_flag=True,
+    help="Include the permission to remove scheduling gates (--feature-gates=SchedulingGatesQueueAdmission=true).",
+)
+@click.option(
     "--controller", is_flag=True, help="Print the manifests for `mooring controller` instead of the scheduler."
 )
 @click.option("--admission", is_flag=True, help="With --controller: include the permissions for --enabled-admission.")
@@ -69,6 +74,7 @@ def rbac(
     pod_groups: bool,
     active_active: bool,
     annotations: bool,
+    queue_gates: bool,
     controller: bool,
     admission: bool,
     read_only: bool,
@@ -106,7 +112,7 @@ def rbac(
         config = msgspec.structs.replace(config, leader_election=election)
     groups = (GangScheduling,) if pod_groups else ()
     extra = plugin_rules(dict.fromkeys((*enabled_classes(config, setup.plugins), *groups)))
-    if annotations:
+    if annotations or queue_gates:
         extra.append(ANNOTATING)
     if read_only:
         print_documents(roles(grantee, read_only_rules(extra), {}), output)

@@ -87,7 +87,7 @@ def up(
     from mooring.cli.cluster_process import ChildCluster
     from mooring.cluster.kubeconfig import ForeignFileError, check_writable, remove_kubeconfig, write_kubeconfig
 
-    _check_scheduler_options(scheduler_options)
+    gated = _check_scheduler_options(scheduler_options)
     if secure_port:
         _check_port(secure_port)
     try:
@@ -95,7 +95,14 @@ def up(
     except ForeignFileError as error:
         raise click.ClickException(f"{error.filename} {error.strerror}; give another --kubeconfig-out") from None
     with (
-        ChildCluster(nodes=nodes, port=port, data_dir=data_dir, controllers=controllers, devices=devices) as cluster,
+        ChildCluster(
+            nodes=nodes,
+            port=port,
+            data_dir=data_dir,
+            controllers=controllers,
+            devices=devices,
+            queue_gates=gated,
+        ) as cluster,
         tempfile.TemporaryDirectory(prefix="mooring-up-") as folder,
     ):
         secure_port = secure_port or _free_port()
@@ -124,9 +131,13 @@ def up(
                 remove_kubeconfig(text, kubeconfig_out)
 
 
-def _check_scheduler_options(options: tuple[str, ...]) -> None:
-    """Report invalid scheduler options before the cluster starts."""
+def _check_scheduler_options(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Report invalid scheduler options before the cluster starts.
+
+    Return the schedulers whose pods wait for room in their queue behind a scheduling gate.
+    """
     from mooring.cli.flags.go_flags import UnknownFlagError
+    from mooring.cli.flags.scheduler_settings import batch_settings
     from mooring.cli.input_files import read_text
     from mooring.cli.run import run
 
@@ -140,6 +151,8 @@ def _check_scheduler_options(options: tuple[str, ...]) -> None:
     for file in (given["config"], given["scheduler_conf"]):
         if file and file != "-":
             read_text(file)
+    batch = batch_settings(given)
+    return batch.scheduler_names if batch is not None and batch.removes_queue_gates else ()
 
 
 def _check_port(port: int) -> None:

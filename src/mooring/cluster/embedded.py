@@ -11,6 +11,7 @@ from typing import Final
 
 from mooring.apiserver.admission import SYSTEM_PRIORITY_CLASSES
 from mooring.apiserver.documents import Document, rfc3339
+from mooring.apiserver.volcano_admission.review import AdmissionSettings
 from mooring.certificates import Certificate, make_certificate
 from mooring.cluster.auth.authentication import ADMIN
 from mooring.cluster.controllers.controller import Controller, ControllerLoop, Tools, disabled_controllers
@@ -57,11 +58,11 @@ class EmbeddedCluster:
         history: int = HISTORY,
         controllers: bool | str = True,
         definitions: Iterable[Document] = (),
-        admission: bool = True,
+        admission: bool | AdmissionSettings = True,
     ) -> None:
         """``definitions`` are CustomResourceDefinitions that exist from the start.
 
-        ``admission=False`` accepts Volcano's objects without the rules of its webhooks.
+        ``admission`` has the settings of the rules of Volcano's webhooks. False accepts its objects without them.
 
         ``controllers`` selects the controllers as ``--controllers`` of kube-controller-manager does, for example
         ``"*,-deployment"``. False runs no controllers and no fake kubelets.
@@ -71,7 +72,11 @@ class EmbeddedCluster:
         self._certificate: Certificate | None = None
         self._token = secrets.token_urlsafe(32)
         self.store = Store(history=history)
-        self.api = Api(self.store, token=self._token, clock=clock, admission=admission)
+        if isinstance(admission, bool):
+            rules = AdmissionSettings() if admission else None
+        else:
+            rules = admission
+        self.api = Api(self.store, token=self._token, clock=clock, admission=rules)
         self._disabled = disabled_controllers(
             controllers if isinstance(controllers, str) else "*", {each.name for each in CONTROLLERS}
         )

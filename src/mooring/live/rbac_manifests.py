@@ -35,7 +35,7 @@ WRITING: Final = {
     "GpuSharing": Rule(("",), ("pods",), ("patch",)),
     "VolumeBinding": Rule(("",), ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
 }
-#: The rule for annotating pods with suggestions and decisions.
+#: The rule for annotating pods with suggestions and decisions, and for removing the scheduling gate of queue admission.
 ANNOTATING: Final = Rule(("",), ("pods",), ("patch",))
 #: The rules for endpoint authentication and authorization.
 SERVING: Final = (

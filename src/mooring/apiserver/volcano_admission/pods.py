@@ -1,11 +1,12 @@
-"""Validation of the disruption budgets of pods, and the settings of resource groups."""
+"""Validation of the disruption budgets of pods, the settings of resource groups, and the gate of queue admission."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from mooring.api.volcano import QUEUE_GATE
 from mooring.apiserver.documents import Document, deep_copy, nested_field
 
 MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
@@ -49,6 +50,23 @@ def set_pod_defaults_of_group(document: Document, namespace: str, groups: Iterab
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *deep_copy(list(group.tolerations))]
     if group.scheduler_name:
         spec["schedulerName"] = group.scheduler_name
+
+
+def set_queue_gate(document: Document, scheduler_names: Collection[str]) -> None:
+    """Add the scheduling gate of queue admission to a new pod of Volcano's scheduler that requests it, in place.
+
+    Volcano also adds it to pods of other schedulers, from which nothing removes it, and to pods with a node, which the
+    API server then refuses.
+    """
+    annotations = nested_field(document, "metadata", "annotations") or {}
+    spec = document.get("spec")
+    if annotations.get(QUEUE_GATE) != "true" or not isinstance(spec, dict):
+        return
+    if spec.get("schedulerName") not in scheduler_names or spec.get("nodeName"):
+        return
+    gates = spec.get("schedulingGates") or []
+    if all(each.get("name") != QUEUE_GATE for each in gates):
+        spec["schedulingGates"] = [*gates, {"name": QUEUE_GATE}]
 
 
 def _belongs(document: Document, namespace: str, group: ResourceGroup) -> bool:

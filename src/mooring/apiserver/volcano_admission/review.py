@@ -26,7 +26,12 @@ from mooring.apiserver.volcano_admission.jobs import (
     with_job_defaults,
 )
 from mooring.apiserver.volcano_admission.pod_groups import group_errors, set_group_defaults
-from mooring.apiserver.volcano_admission.pods import ResourceGroup, pod_errors, set_pod_defaults_of_group
+from mooring.apiserver.volcano_admission.pods import (
+    ResourceGroup,
+    pod_errors,
+    set_pod_defaults_of_group,
+    set_queue_gate,
+)
 from mooring.apiserver.volcano_admission.queues import (
     QueueTree,
     job_queue_errors,
@@ -103,6 +108,8 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether a queue with allocated pods cannot be deleted.
     check_allocated_pods: bool = False
     resource_groups: tuple[ResourceGroup, ...] = ()
+    #: Whether pods that request it get the scheduling gate of queue admission (SchedulingGatesQueueAdmission).
+    adds_queue_gates: bool = False
 
 
 class ClusterState(Protocol):
@@ -244,6 +251,8 @@ class Admission:
 
     def _set_pod_defaults(self, request: Request, document: Document) -> None:
         set_pod_defaults_of_group(document, request.namespace, self._settings.resource_groups)
+        if self._settings.adds_queue_gates:
+            set_queue_gate(document, self._settings.scheduler_names)
 
 
 def _decoded(request: Request, kind: type[ObjectT]) -> ObjectT:

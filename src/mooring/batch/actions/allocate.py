@@ -128,7 +128,10 @@ class Allocation:
     def _try_task(self, turn: _Turn, task: TaskInfo) -> bool:
         """Try one task; return whether to continue with the next."""
         session, job, part = self._session, turn.job, turn.part
-        if task.gated or not self.allows(job, task):
+        if not self.allows(job, task):
+            return True
+        if task.gated:
+            session.admit(task)
             return True
         if task.role and job.fit_errors and task.role in job.failed_roles(part):
             text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"

@@ -36,7 +36,12 @@ def _waiting(session: Session) -> list[TaskInfo]:
     for job in session.jobs.values():
         if job.is_pending or session.job_valid(job) is not None:
             continue
-        waiting = [task for task in job.of_status(PENDING) if task.best_effort and not task.gated]
+        waiting = []
+        for task in job.of_status(PENDING):
+            if task.best_effort and task.gated:
+                session.admit(task)  # every queue has room for it; Volcano never removes the gate
+            elif task.best_effort:
+                waiting.append(task)
         for task in job.of_status(PIPELINED):
             if task.best_effort:
                 session.unplace(task)

@@ -28,7 +28,8 @@ def complete(session: Session) -> None:
         return
     allocation = _Completion(session)
     for job in sorted(incomplete, key=lambda each: (each.created, each.uid)):
-        statement = allocation.place(job, placeable(job))
+        # Gated tasks are left out: they have not been admitted.
+        statement = allocation.place(job, [task for task in placeable(job) if not task.gated])
         if statement is None:
             continue
         if session.job_ready(job):

@@ -21,11 +21,12 @@ from mooring.batch.plugins.queue_accounts import (
     named_resources,
     queue_limit,
 )
+from mooring.batch.plugins.queue_reservations import Reservations, open_reservations
 from mooring.batch.queue import ROOT, QueueInfo
 from mooring.batch.resource import PODS, UNLIMITED, UNLIMITED_SCALAR, Resource, exceeded_part, highest, shared_names
 from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode
-from mooring.batch.task import HOLDING, TaskInfo
+from mooring.batch.task import HOLDING, PENDING, TaskInfo, wants_queue_gate
 
 
 class Capacity(BatchPlugin):
@@ -48,6 +49,8 @@ class Capacity(BatchPlugin):
             self.queues = flat_queues(session)
             session.add_queue_order(self._compare)
         self._count_devices()
+        #: The room for pods whose scheduling gate was removed, by queue. As in Volcano, it is not reserved in ancestors.
+        self.reservations = open_reservations(session) if session.removes_queue_gates else {}
         session.add_reclaimable(self._reclaimable)
         session.add_unified_evictable(self._evictable)
         session.add_preemptive(self._preemptive)
@@ -107,9 +110,19 @@ class Capacity(BatchPlugin):
         for each in self.chain(leaf):
             if each.devices is not None and not each.devices.allows_task(demands):
                 return False
-            if not fits_in(each.allocated, each.limit, [task]):
+            if not fits_in(self.occupied(each, each.allocated, task), each.limit, [task]):
                 return False
+        self._reserve(leaf, task)
         return True
+
+    def occupied(self, queue: CapacityQueue, allocated: Resource, task: TaskInfo) -> Resource:
+        """Return what is allocated in a queue, and what is reserved for other tasks than this one."""
+        reserved = self.reservations.get(queue.name)
+        return allocated if reserved is None else reserved.added_to(allocated, task)
+
+    def _reserve(self, queue: CapacityQueue, task: TaskInfo) -> None:
+        if self._session.removes_queue_gates and wants_queue_gate(task.pod):
+            self.reservations.setdefault(queue.name, Reservations()).add(task)
 
     def _preemptive(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Return whether a queue may reclaim: within its limit, and within what it or an ancestor deserves."""
@@ -166,6 +179,10 @@ class Capacity(BatchPlugin):
             (each.allocated.add if sign > 0 else each.allocated.sub)(task.request)
             if each.devices is not None:
                 (each.devices.take if sign > 0 else each.devices.give_back)(self.devices.of(task))
+        if sign > 0 and own.name in self.reservations:
+            self.reservations[own.name].remove(task)
+        elif task.status == PENDING:  # an evicted task keeps no room; in Volcano it does
+            self._reserve(own, task)
         own.update_share()
 
     def _count_devices(self) -> None:
@@ -326,7 +343,7 @@ class _Trial:
             quota = self._devices.get(each.name)
             if quota is not None and not quota.allows_task(demands):
                 return False
-            if not fits_in(self._allocated[each.name], each.limit, [task]):
+            if not fits_in(self._owner.occupied(each, self._allocated[each.name], task), each.limit, [task]):
                 return False
         return True
 

@@ -31,16 +31,18 @@ _ELECTION = {
 
 
 class VolcanoGate(NamedTuple):
-    """A feature gate of Volcano: the value that Mooring acts upon, and what another value means.
+    """A feature gate of Volcano: the value that Mooring acts upon (None: both), and what another value means.
 
     Another value is an error if it would change decisions; otherwise there is a warning with the text.
     """
 
-    value: bool
+    value: bool | None
     text: str
     is_error: bool = False
 
 
+#: The gate with which pods wait for room in their queue behind a scheduling gate.
+QUEUE_GATES: Final = "SchedulingGatesQueueAdmission"
 #: The feature gates of Volcano 1.15.
 VOLCANO_GATES: Final = {
     "WorkLoadSupport": VolcanoGate(True, "`mooring controller` always creates the PodGroups of workloads"),
@@ -55,9 +57,7 @@ VOLCANO_GATES: Final = {
     "ResourceTopology": VolcanoGate(
         True, "Numatopologies are used if the plugin numa-aware is configured; remove it from --scheduler-conf instead"
     ),
-    "SchedulingGatesQueueAdmission": VolcanoGate(
-        False, "scheduling gates for pods that wait for their queue are not supported; remove the gate", is_error=True
-    ),
+    QUEUE_GATES: VolcanoGate(None, ""),
 }
 
 
@@ -162,10 +162,20 @@ def gate_notes(release: Release | None, gates: Iterable[tuple[str, str]]) -> lis
     from mooring.releases import RELEASES
 
     notes = _with_gates([release] if release is not None else RELEASES, gates)[1]
-    return [f"--feature-gates: {note}" for note in (*notes, *_volcano_gate_notes(gates))]
+    return [f"--feature-gates: {note}" for note in (*notes, *volcano_gate_notes(gates))]
 
 
-def _volcano_gate_notes(gates: Iterable[tuple[str, str]]) -> list[str]:
+def queue_gates(gates: Iterable[tuple[str, str]]) -> bool:
+    """Return whether pods wait for room in their queue behind a scheduling gate. Ends the command if invalid."""
+    from mooring.cli.flags.go_flags import parse_bool
+
+    try:
+        return any([parse_bool(value) for name, value in gates if name == QUEUE_GATES][-1:])
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+
+
+def volcano_gate_notes(gates: Iterable[tuple[str, str]]) -> list[str]:
     """Return warnings about Volcano's gates. Ends the command for values that would change decisions."""
     from mooring.cli.flags.go_flags import parse_bool
 
@@ -173,7 +183,7 @@ def _volcano_gate_notes(gates: Iterable[tuple[str, str]]) -> list[str]:
     for name, value in gates:
         gate = VOLCANO_GATES.get(name)
         try:
-            if gate is None or parse_bool(value) is gate.value:
+            if gate is None or gate.value in (None, parse_bool(value)):
                 continue
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--feature-gates") from None
@@ -232,6 +242,7 @@ def batch_settings(given: Mapping[str, Any]) -> BatchSettings | None:
         schedule_period=period,
         default_queue=given["default_queue"],
         node_selector=tuple(filter(None, map(parse_node_label, given["node_selector"]))),
+        removes_queue_gates=queue_gates(given["feature_gates"]),
     )
 
 

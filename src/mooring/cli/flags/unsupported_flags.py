@@ -138,7 +138,7 @@ _VOLCANO: Final = (
     UnsupportedFlag("minimum-percentage-nodes-to-find", _ALL_NODES),
     UnsupportedFlag("percentage-nodes-to-find", _ALL_NODES),
     UnsupportedFlag("node-worker-threads", "one thread evaluates all nodes at once"),
-    UnsupportedFlag("gate-removal-worker-num", "Mooring decides in one thread"),
+    UnsupportedFlag("gate-removal-worker-num", "scheduling gates are removed concurrently, without worker threads"),
     _switch("cache-dumper", "use `mooring explain` and /decisions to inspect the scheduler", accepted=_FALSE),
     UnsupportedFlag("cache-dump-dir", "use `mooring explain` and /decisions to inspect the scheduler"),
     UnsupportedFlag("ignored-provisioners", "volumes are bound as kube-scheduler binds them", is_error=True),

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mooring.apiserver.volcano_admission.review import AdmissionSettings
 from mooring.cluster.auth.access_reviews import AccessReviews
 from mooring.cluster.auth.authentication import TokenAuthenticator
 from mooring.cluster.custom_resources.definitions import CustomResources
@@ -25,14 +26,15 @@ class Api:
     """The parts of the API server."""
 
     def __init__(
-        self, store: Store, *, token: str, clock: Callable[[], float] = time.time, admission: bool = True
+        self, store: Store, *, token: str, clock: Callable[[], float] = time.time, admission: AdmissionSettings | None = None
     ) -> None:
+        """``admission`` has the settings of admission of Volcano's objects; None for no admission."""
         self.store = store
         self.clock = clock
         self.mapper = RestMapper(KINDS)
         self.registry = Registry(store, self.mapper, clock=clock, quotas=QuotaAdmission(store))
-        if admission:
-            self.registry.reviews = VolcanoAdmission(store)
+        if admission is not None:
+            self.registry.reviews = VolcanoAdmission(store, admission)
         self.broadcaster = Broadcaster(store)
         self.paginator = Paginator(store, clock)
         self.discovery = Discovery(self.mapper)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from mooring.api.volcano import SCHEDULING_GROUP
+from mooring.api.volcano import QUEUE_GATE, SCHEDULING_GROUP
 from mooring.api.volcano_jobs import FLOW_GROUP, JOB_GROUP
 from mooring.apiserver.volcano_admission.queues import HIERARCHY, HIERARCHY_WEIGHTS
 from mooring.apiserver.volcano_admission.review import (
@@ -28,6 +28,11 @@ _TIMEOUT_SECONDS: Final = 10
 #: The default names of the webhook configurations and of the Service.
 WEBHOOK_CONFIGURATION: Final = "mooring-admission"
 WEBHOOK_SERVICE: Final = "mooring-controller"
+#: The match condition of a webhook that only adds the scheduling gate of queue admission.
+QUEUE_GATE_CONDITION: Final = {
+    "name": "queue-gate",
+    "expression": f"object.metadata.?annotations[?'{QUEUE_GATE}'].orValue('') == 'true'",
+}
 _BUDGETS: Final = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 
 

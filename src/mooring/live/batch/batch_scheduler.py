@@ -143,6 +143,7 @@ class BatchScheduler:
             scheduler_names=settings.scheduler_names,
             default_queue=settings.default_queue,
             node_selector=settings.node_selector,
+            removes_queue_gates=settings.removes_queue_gates,
             clock=clock,
             rng=rng,
             binder=binder,
@@ -262,12 +263,16 @@ class BatchScheduler:
         return isinstance(new, PriorityClass | ResourceQuota | DeviceClass | ResourceSlice | DeviceTaintRule)
 
     def _pod_may_help(self, old: Pod | None, new: Pod | None) -> bool:
-        """Return whether a pod of these schedulers was created or got claims, or a placed pod releases resources."""
+        """Return whether a pod of these schedulers was created, got claims or lost gates, or a placed pod ends."""
         if new is None or new.is_finished or (new.is_terminating and old is not None and not old.is_terminating):
             return old is not None and bool(old.node_name)
         if new.node_name or new.scheduler_name not in self.cluster.scheduler_names:
             return False
-        return old is None or old.status.resource_claim_statuses != new.status.resource_claim_statuses
+        return (
+            old is None
+            or old.status.resource_claim_statuses != new.status.resource_claim_statuses
+            or old.spec.scheduling_gates != new.spec.scheduling_gates
+        )
 
     def _use_device_config(self, config: DeviceConfig) -> None:
         if config != self.cluster.device_config:
@@ -385,6 +390,8 @@ class BatchScheduler:
             for uid in progress.placed:
                 self._metrics.placed(uid, self._clock())
             outcome = close_session(session, opened, self._metrics.measured)
+            for pod in session.admitted.values():
+                self.writer.remove_queue_gate(pod)
             self._publish(session, outcome)
             set_figures(self._metrics, session, [plugin for plugin, _ in opened], outcome)
             self.guards.end_attempt()
@@ -393,7 +400,7 @@ class BatchScheduler:
             self._report_invalid(session)
         for warning in session.warnings:
             self._warn_once(warning)
-        return bool(progress.bindings or progress.evictions)
+        return bool(progress.bindings or progress.evictions or session.admitted)
 
     async def _run_actions(self, session: Session, progress: _Progress) -> None:
         """Run the actions in slices, and carry out their decisions. A slice may end in the middle of a gang."""

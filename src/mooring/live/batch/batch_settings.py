@@ -35,6 +35,8 @@ class BatchSettings(msgspec.Struct, frozen=True):
     default_queue: str = "default"
     #: Labels; sessions consider the nodes that have one of them, or all nodes if it is empty.
     node_selector: tuple[tuple[str, str], ...] = ()
+    #: Whether Volcano's own scheduling gate is removed from pods when their queue has room (a feature gate).
+    removes_queue_gates: bool = False
     #: Users' plugins and actions, by name; they take precedence over built-in ones.
     plugins: dict[str, Any] = msgspec.field(default_factory=dict)
     actions: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -46,6 +48,7 @@ def batch_cluster(
     scheduler_names: tuple[str, ...],
     default_queue: str,
     node_selector: tuple[tuple[str, str], ...] = (),
+    removes_queue_gates: bool = False,
     clock: Callable[[], float],
     rng: random.Random | None = None,
     binder: Binder | None = None,
@@ -77,6 +80,7 @@ def batch_cluster(
         hides_unevicted=as_volcano,
         unset_is_open=not as_volcano,
         node_selector=node_selector,
+        removes_queue_gates=removes_queue_gates,
     )
 
 

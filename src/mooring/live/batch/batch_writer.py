@@ -11,12 +11,12 @@ import msgspec
 
 from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
-from mooring.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus, Queue
+from mooring.api.volcano import QUEUE_GATE, PodGroup, PodGroupCondition, PodGroupStatus, Queue
 from mooring.batch.plugins.gang import UNSCHEDULABLE
 from mooring.batch.run import PodNote
 from mooring.batch.session import INVALID
 from mooring.framework.api_clients import Binding
-from mooring.kube import Client, KubeError, NotFound
+from mooring.kube import Client, KubeError, NotFound, PatchType
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.reporter import Reporter, condition_patch
 from mooring.logs import get_logger
@@ -58,6 +58,8 @@ class BatchWriter:
         self._on_failed_eviction = on_failed_eviction
         self._binds: deque[tuple[Pod, str, PreBind | None, Mapping[str, str]]] = deque()
         self._statuses: OrderedDict[tuple[str, str], Callable[[], Awaitable[None]]] = OrderedDict()
+        #: The uids of the pods whose scheduling gate is being removed.
+        self._ungating: set[str] = set()
         self._has_binds, self._has_statuses = asyncio.Event(), asyncio.Event()
         #: Whether PodGroups have a status subresource. Those of Volcano's CRD have none.
         self._group_status = False
@@ -123,6 +125,33 @@ class BatchWriter:
         log.warning("could not bind a pod", pod=pod.key, node=node_name, error=problem)
         await self._on_failed_bind(pod, problem)
         self._condition(pod, "SchedulerError", problem, "")
+
+    # Scheduling gates
+
+    def remove_queue_gate(self, pod: Pod) -> None:
+        """Queue the removal of Volcano's own scheduling gate. If it fails, the next session requests it again."""
+        if pod.uid not in self._ungating:
+            self._put("gate", pod.uid, lambda: self._remove_queue_gate(pod))
+
+    async def _remove_queue_gate(self, pod: Pod) -> None:
+        # A strategic merge patch with the uid: it removes nothing else, and nothing from a new pod of the same name.
+        gates = [{"name": QUEUE_GATE, "$patch": "delete"}]
+        body = msgspec.json.encode({"metadata": {"uid": pod.uid}, "spec": {"schedulingGates": gates}})
+        self._ungating.add(pod.uid)
+        try:
+            await self._client.patch(Pod, pod.name, body, namespace=pod.namespace, type=PatchType.STRATEGIC)
+        except NotFound:
+            return
+        except KubeError as error:
+            log.warning("could not remove a scheduling gate", pod=pod.key, error=str(error))
+            note = f"The scheduling gate {QUEUE_GATE} cannot be removed: {error}"
+            self._record(pod, "Warning", "FailedGateRemoval", "Admitting", note)
+        else:
+            log.info("Removed a scheduling gate", pod=pod.key)
+            note = f"Removed the scheduling gate {QUEUE_GATE}: the queue has room"
+            self._record(pod, "Normal", "QueueAdmitted", "Admitting", note)
+        finally:
+            self._ungating.discard(pod.uid)
 
     # Evictions
 

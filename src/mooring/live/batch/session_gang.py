@@ -33,7 +33,7 @@ from mooring.batch.resource import Resource
 from mooring.batch.run import action_steps, amounts, close_plugins, open_session
 from mooring.batch.search import ErrorCache, find_nodes, pre_predicate
 from mooring.batch.session import Session
-from mooring.batch.task import PENDING, PIPELINED, TaskInfo, has_only_queue_gate
+from mooring.batch.task import PENDING, PIPELINED, TaskInfo, has_only_queue_gate, wants_queue_gate, without_gates
 from mooring.scheduler.gang_suggestions import CORDON, FIT, Gang, GangChange, GangOutcome, named, share_of
 from mooring.scheduler.pod_changes import Rows
 from mooring.scheduler.pod_group_gang import copy_of
@@ -128,13 +128,19 @@ class SessionGang(Gang):
         pods = cluster.members(group.key)
         self.pending = sorted((pod for pod in pods if pod.uid not in placed), key=lambda pod: pod.name)
         self.placed = sum(pod.uid in placed for pod in pods)
+        #: The pods that wait only for room in their queue, without their gate: sessions decide about them once there is.
+        self._admitted = {
+            pod.uid: without_gates(pod)
+            for pod in self.pending
+            if cluster.removes_queue_gates and has_only_queue_gate(pod) and wants_queue_gate(pod)
+        }
 
     def decide(self, change: GangChange) -> SessionOutcome:
         """Run a session on the changed state, and undo it."""
         replaced = Replacements(
             groups={change.group.key: change.group} if isinstance(change.group, PodGroup) else {},
             queues={queue.name: queue for queue in change.queues if isinstance(queue, Queue)},
-            pods={pod.uid: pod for pod in change.pods},
+            pods={**self._admitted, **{pod.uid: pod for pod in change.pods}},
             gone={pod.uid for pod in change.victims},
         )
         rng = self._cluster.handle.random
@@ -233,7 +239,7 @@ class SessionGang(Gang):
         gated = [pod for pod in self.pending if pod.spec.scheduling_gates and not has_only_queue_gate(pod)]
         if gated:
             text = f"Remove the scheduling gates of {len(gated)} pods: {named([pod.name for pod in gated])}"
-            free = tuple(_replace(pod, spec=_replace(pod.spec, scheduling_gates=())) for pod in gated)
+            free = tuple(map(without_gates, gated))
             yield GangChange("remove-gate", text, pods=free)
         missing = self.minimum - outcome.valid - len(gated)
         if missing <= 0:
