@@ -8,14 +8,14 @@ import pytest
 
 from mooring.controllers import hyper_nodes as module
 from mooring.controllers.reconciler import Settings
-from mooring.controllers.topology_discovery import SOURCE_LABEL, NetworkTopology
+from mooring.controllers.topology_discovery import SOURCE_LABEL, NetworkTopology, TopologySettings
 from tests.controllers.world import World, controllers
 from tests.log_capture import capture_logs
 from tests.waiting import until
 
 HYPER_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 NODES = "/api/v1/nodes"
-RACKS = Settings(topologies=(NetworkTopology("t", ("rack", "zone")),))
+RACKS = Settings(topology=TopologySettings((NetworkTopology("t", ("rack", "zone")),)))
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,14 @@ import pytest
 
 from mooring.api.hyper_nodes import HyperNode
 from mooring.api.meta import ObjectMeta
-from mooring.controllers.topology_discovery import SOURCE_LABEL, NetworkTopology, discover, read_topologies
+from mooring.controllers.topology_discovery import (
+    SOURCE_LABEL,
+    NetworkTopology,
+    TopologySettings,
+    UfmSettings,
+    discover,
+    read_topologies,
+)
 
 #: The label source of Volcano's example.
 VOLCANO = """
@@ -37,13 +44,18 @@ ZONES = NetworkTopology("Zone_1", ("rack", "zone"))
 
 def test_volcanos_configuration_is_read_from_the_lowest_tier_to_the_highest() -> None:
     warnings: list[str] = []
-    assert read_topologies(VOLCANO, warnings.append) == (
-        NetworkTopology("topologyA2", ("volcano.sh/tor",)),
-        NetworkTopology("topologyA3", ("volcano.sh/hypernode", "volcano.sh/hypercluster")),
+    assert read_topologies(VOLCANO, warnings.append) == TopologySettings(
+        (
+            NetworkTopology("topologyA2", ("volcano.sh/tor",)),
+            NetworkTopology("topologyA3", ("volcano.sh/hypernode", "volcano.sh/hypercluster")),
+        ),
+        UfmSettings("https://ufm-server:8080", "volcano-system", "ufm-credentials", verify=True, interval=600.0),
     )
-    assert warnings == ["networkTopologyDiscovery[0]: the source ufm is not supported; only label is"]
-    assert read_topologies(VOLCANO.replace("enabled: true", "enabled: false"), warnings.append) == ()
-    assert read_topologies("", warnings.append) == ()
+    assert warnings == []
+    assert read_topologies(VOLCANO.replace("enabled: true", "enabled: false"), warnings.append) == TopologySettings()
+    assert read_topologies(VOLCANO.replace("source: roce\n  enabled: false", "source: roce\n  enabled: true"), warnings.append)
+    assert warnings == ["networkTopologyDiscovery[1]: the source roce is not supported; only label and ufm are"]
+    assert read_topologies("", warnings.append) == TopologySettings()
 
 
 @pytest.mark.parametrize(

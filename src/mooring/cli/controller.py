@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.volcano_admission.pods import ResourceGroup
     from mooring.controllers.manager import ControllerManager, ManagerSettings, WebhookSettings
     from mooring.controllers.reconciler import Settings
-    from mooring.controllers.topology_discovery import NetworkTopology
+    from mooring.controllers.topology_discovery import TopologySettings
     from mooring.kube import Access, ElectionSettings
     from mooring.loading import Requested
 
@@ -117,7 +117,7 @@ def _flags() -> Iterator[Flag]:
         "controller-conf",
         _TOPOLOGY,
         "text",
-        "File with the node labels from which to discover HyperNodes (volcano-controller.conf).",
+        "File with the sources from which to discover HyperNodes: node labels, a UFM server (volcano-controller.conf).",
         "",
     )
 
@@ -158,7 +158,7 @@ def controller(
 
     They create the root queue and the default queue, open and close queues, create a PodGroup for pods of batch
     schedulers that have none, run jobs (batch.volcano.sh), and count the members of HyperNodes. With --controller-conf,
-    they create HyperNodes from node labels. While Volcano's own controllers are running, they do nothing. If the
+    they create HyperNodes from node labels or a UFM server. While Volcano's own controllers are running, they do nothing. If the
     cluster serves PodGroups and ElasticQuotas of scheduling.x-k8s.io at startup, they also update the status of those,
     as the controller of scheduler-plugins does.
 
@@ -169,12 +169,12 @@ def controller(
     from mooring.controllers.reconciler import Settings
 
     start_logging(given)
-    log_warnings(notes(ctx))
+    log_warnings([*notes(ctx), *_gate_notes(given["feature_gates"])])
     settings = Settings(
         scheduler_names=tuple(given["scheduler_name"]) or ("volcano",),
         default_queue=given["default_queue"],
         inherit_owner_annotations=inherit_owner_annotations,
-        topologies=_topologies(given["controller_conf"]),
+        topology=_topology(given["controller_conf"]),
     )
     program = ManagerSettings(
         settings=settings,
@@ -250,13 +250,13 @@ def _resource_groups(file: str) -> tuple[ResourceGroup, ...]:
     return groups
 
 
-def _topologies(file: str) -> tuple[NetworkTopology, ...]:
-    """Read the types of topology from a file in the format of volcano-controller.conf."""
+def _topology(file: str) -> TopologySettings:
+    """Read the sources of HyperNodes from a file in the format of volcano-controller.conf."""
     from mooring.cli.input_files import read_text
-    from mooring.controllers.topology_discovery import read_topologies
+    from mooring.controllers.topology_discovery import TopologySettings, read_topologies
 
     if not file:
-        return ()
+        return TopologySettings()
     warnings: list[str] = []
     try:
         found = read_topologies(read_text(file), warnings.append)

@@ -1,10 +1,10 @@
-"""The controllers of HyperNodes: discovery from node labels, and the node count in their status."""
+"""The controllers of HyperNodes: discovery, in particular from node labels, and the node count in their status."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from mooring.api.hyper_nodes import HyperNode
 from mooring.api.meta import KubeObject
@@ -50,16 +50,61 @@ class _Throttle:
         return None
 
 
-class HyperNodeDiscoveryReconciler(Reconciler):
-    """Creates, changes and deletes the HyperNodes that follow from node labels. It never touches others."""
+class DiscoveryReconciler(Reconciler):
+    """Creates, changes and deletes the HyperNodes of one source. It never touches others."""
 
-    name = "hypernode-discovery"
+    #: The value of `SOURCE_LABEL`.
+    source: ClassVar[str]
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._topologies = context.settings.topologies
-        self._throttle = _Throttle(context)
         self._warned: set[str] = set()
+
+    def warn(self, warnings: list[str]) -> None:
+        """Log each warning once, and again only after it was remedied."""
+        for each in warnings:
+            if each not in self._warned:
+                log.warning("discovery of HyperNodes", problem=each)
+        self._warned = set(warnings)
+
+    async def write(self, existing: dict[str, HyperNode], wanted: dict[str, HyperNode]) -> None:
+        """Write all differences. Raises the first error after all others were written."""
+        ours = [name for name, each in existing.items() if each.labels.get(SOURCE_LABEL) == self.source]
+        errors: list[KubeError] = []
+        for name in (*(each for each in ours if each not in wanted), *wanted):
+            try:
+                await self._apply(existing.get(name), wanted.get(name))
+            except KubeError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    async def _apply(self, old: HyperNode | None, new: HyperNode | None) -> None:
+        client = self.context.client
+        if old is None and new is not None:
+            # If it exists already, the informer will deliver it.
+            with contextlib.suppress(AlreadyExists):
+                await client.create(new)
+                log.info("created a HyperNode", hyper_node=new.name, tier=new.spec.tier)
+        elif new is None and old is not None:
+            with contextlib.suppress(NotFound):
+                await client.delete(HyperNode, old.name, uid=old.uid, version=old.metadata.resource_version)
+                log.info("deleted a HyperNode", hyper_node=old.name)
+        elif old and new and (old.spec != new.spec or not new.labels.items() <= old.labels.items()):
+            metadata = {"labels": dict(new.labels), "resourceVersion": old.metadata.resource_version}
+            await client.patch(HyperNode, new.name, {"metadata": metadata, "spec": new.spec})
+
+
+class HyperNodeDiscoveryReconciler(DiscoveryReconciler):
+    """Creates, changes and deletes the HyperNodes that follow from node labels."""
+
+    name = "hypernode-discovery"
+    source = SOURCE
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._topologies = context.settings.topology.topologies
+        self._throttle = _Throttle(context)
 
     def selections(self) -> Iterable[Selection]:
         """Watch nodes and HyperNodes."""
@@ -93,45 +138,11 @@ class HyperNodeDiscoveryReconciler(Reconciler):
         count = len(found.hyper_nodes)
         if count > MAX_HYPER_NODES:
             text = f"the labels of nodes have {count} values, but at most {MAX_HYPER_NODES} HyperNodes are created"
-            self._warn([f"{text}; no HyperNode is changed until a tier has another label"])
+            self.warn([f"{text}; no HyperNode is changed until a tier has another label"])
             return None
-        self._warn(found.warnings)
-        await self._write(existing, found.hyper_nodes)
+        self.warn(found.warnings)
+        await self.write(existing, found.hyper_nodes)
         return None
-
-    def _warn(self, warnings: list[str]) -> None:
-        """Log each warning once, and again only after it was remedied."""
-        for each in warnings:
-            if each not in self._warned:
-                log.warning("discovery of HyperNodes", problem=each)
-        self._warned = set(warnings)
-
-    async def _write(self, existing: dict[str, HyperNode], wanted: dict[str, HyperNode]) -> None:
-        """Write all differences. Raises the first error after all others were written."""
-        ours = [name for name, each in existing.items() if each.labels.get(SOURCE_LABEL) == SOURCE]
-        errors: list[KubeError] = []
-        for name in (*(each for each in ours if each not in wanted), *wanted):
-            try:
-                await self._apply(existing.get(name), wanted.get(name))
-            except KubeError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    async def _apply(self, old: HyperNode | None, new: HyperNode | None) -> None:
-        client = self.context.client
-        if old is None and new is not None:
-            # If it exists already, the informer will deliver it.
-            with contextlib.suppress(AlreadyExists):
-                await client.create(new)
-                log.info("created a HyperNode", hyper_node=new.name, tier=new.spec.tier)
-        elif new is None and old is not None:
-            with contextlib.suppress(NotFound):
-                await client.delete(HyperNode, old.name, uid=old.uid, version=old.metadata.resource_version)
-                log.info("deleted a HyperNode", hyper_node=old.name)
-        elif old and new and (old.spec != new.spec or not new.labels.items() <= old.labels.items()):
-            metadata = {"labels": dict(new.labels), "resourceVersion": old.metadata.resource_version}
-            await client.patch(HyperNode, new.name, {"metadata": metadata, "spec": new.spec})
 
 
 class HyperNodeStatusReconciler(Reconciler):

@@ -27,6 +27,7 @@ from mooring.controllers.pod_groups import PodGroupReconciler
 from mooring.controllers.queues import QueueReconciler
 from mooring.controllers.reconcile_loop import ReconcileLoop
 from mooring.controllers.reconciler import Context, Reconciler, Selection, Settings
+from mooring.controllers.ufm_discovery import UfmDiscoveryReconciler
 from mooring.controllers.volcano_detection import VolcanoDetector
 from mooring.kube import Access, Change, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
 from mooring.live import ServerError, ServerSettings
@@ -51,6 +52,7 @@ RECONCILERS: Final[tuple[type[Reconciler], ...]] = (
     JobFlowReconciler,
     JobTemplateReconciler,
     HyperNodeDiscoveryReconciler,
+    UfmDiscoveryReconciler,
     HyperNodeStatusReconciler,
 )
 _DETECTION_SECONDS: Final = 5.0

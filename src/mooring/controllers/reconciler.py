@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.api.meta import KubeObject, ObjectReference
 from mooring.controllers.controller_metrics import ControllerMetrics
-from mooring.controllers.topology_discovery import NetworkTopology
+from mooring.controllers.topology_discovery import TopologySettings
 from mooring.framework.job_plugin import JobPlugin
 from mooring.kube import Change, Client, EventRecorder, Resource, resource_of
 
@@ -40,8 +40,8 @@ class Settings(msgspec.Struct, frozen=True):
     default_queue: str = "default"
     #: Whether a PodGroup inherits the annotations of its pods' owner, including minMember.
     inherit_owner_annotations: bool = True
-    #: HyperNodes are discovered for these types of topology.
-    topologies: tuple[NetworkTopology, ...] = ()
+    #: HyperNodes are discovered from these sources.
+    topology: TopologySettings = TopologySettings()
 
 
 class ObjectCache:

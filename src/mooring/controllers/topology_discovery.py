@@ -1,4 +1,4 @@
-"""Discovery of HyperNodes from node labels, and its configuration in the format of volcano-controller.conf."""
+"""Discovery of HyperNodes from node labels, and the configuration of all sources (volcano-controller.conf)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,13 +16,18 @@ from mooring.api.label_validation import label_key_errors, label_value_errors
 from mooring.api.meta import ObjectMeta
 from mooring.api.yaml_reader import read_documents
 from mooring.apiserver.object_names import dns_subdomain
+from mooring.config.durations import SECOND, DurationError, parse_duration
 
 #: The label of discovered HyperNodes, and its value for those from node labels. Only these are changed and deleted.
 SOURCE_LABEL: Final = "volcano.sh/network-topology-source"
 SOURCE: Final = "label"
+#: The value for HyperNodes from a UFM server.
+UFM: Final = "ufm"
 #: The maximum number of discovered HyperNodes.
 MAX_HYPER_NODES: Final = 10_000
 _MAX_NAME: Final = 20
+#: The interval between two requests to a server, in seconds, as in Volcano, and the minimum.
+_DEFAULT_INTERVAL, _MIN_INTERVAL = 3600.0, 1.0
 _MAX_TIERS: Final = 16
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]")
 
@@ -45,9 +51,43 @@ class _LabelConfig(msgspec.Struct, rename="camel"):
     network_topology_types: dict[str, list[_NodeLabel]] = {}
 
 
+class UfmSettings(msgspec.Struct, frozen=True):
+    """The settings of discovery from a UFM server: its URL, the Secret with the credentials, and the interval."""
+
+    endpoint: str
+    secret_namespace: str
+    secret_name: str
+    verify: bool = True
+    #: In seconds.
+    interval: float = 3600.0
+
+
+class TopologySettings(msgspec.Struct, frozen=True):
+    """The sources of HyperNodes: types of topology by node labels, and a UFM server."""
+
+    topologies: tuple[NetworkTopology, ...] = ()
+    ufm: UfmSettings | None = None
+
+
+class _SecretRef(msgspec.Struct):
+    name: str
+    namespace: str
+
+
+class _Credentials(msgspec.Struct, rename="camel"):
+    secret_ref: _SecretRef | None = None
+
+
+class _UfmConfig(msgspec.Struct, rename="camel"):
+    endpoint: str = ""
+    insecure_skip_verify: bool = False
+
+
 class _Source(msgspec.Struct):
     source: str
     enabled: bool = False
+    interval: str | int = 0
+    credentials: _Credentials | None = None
     config: dict[str, Any] = {}
 
 
@@ -55,25 +95,68 @@ class _Config(msgspec.Struct, rename="camel"):
     network_topology_discovery: list[_Source] = []
 
 
-def read_topologies(text: str, warn: Callable[[str], None]) -> tuple[NetworkTopology, ...]:
+def read_topologies(text: str, warn: Callable[[str], None]) -> TopologySettings:
     """Read volcano-controller.conf. Raises ValueError with the field of an error.
 
-    ``warn`` is called for each source that is enabled but not supported.
+    ``warn`` is called for each source that is enabled but not supported, and for settings that are not secure.
     """
     document = next(iter(read_documents(text)), None)
     found: list[NetworkTopology] = []
+    ufm: UfmSettings | None = None
+    seen: set[str] = set()
     for index, each in enumerate(msgspec.convert(document or {}, _Config).network_topology_discovery):
+        field = f"networkTopologyDiscovery[{index}]"
         if not each.enabled:
             continue
-        if each.source != SOURCE:
-            warn(f"networkTopologyDiscovery[{index}]: the source {each.source} is not supported; only {SOURCE} is")
-        elif found:
-            raise ValueError(f"networkTopologyDiscovery[{index}]: the source {SOURCE} occurs twice; use one of them")
+        if each.source not in (SOURCE, UFM):
+            warn(f"{field}: the source {each.source} is not supported; only {SOURCE} and {UFM} are")
+        elif each.source in seen:
+            raise ValueError(f"{field}: the source {each.source} occurs twice; use one of them")
+        elif each.source == UFM:
+            ufm = _ufm(each, field, warn)
         else:
             types = msgspec.convert(each.config, _LabelConfig).network_topology_types
             found = [_topology(name, [label.node_label for label in labels]) for name, labels in types.items()]
+        seen.add(each.source)
     _check_together(found)
-    return tuple(found)
+    return TopologySettings(tuple(found), ufm)
+
+
+def _ufm(source: _Source, field: str, warn: Callable[[str], None]) -> UfmSettings:
+    config = msgspec.convert(source.config, _UfmConfig)
+    secret = None if source.credentials is None else source.credentials.secret_ref
+    if secret is None or not secret.name or not secret.namespace:
+        raise ValueError(f"{field}.credentials.secretRef: name the Secret with the keys username and password")
+    endpoint = config.endpoint.rstrip("/")
+    if "://" not in endpoint:
+        endpoint = f"https://{endpoint}"
+    where = urlsplit(endpoint)
+    if where.scheme not in ("http", "https") or not where.hostname or "@" in where.netloc or where.query:
+        raise ValueError(
+            f"{field}.config.endpoint: write the URL of the UFM server, such as https://ufm.example.com, without a user"
+        )
+    if where.scheme == "http":
+        warn(f"{field}.config.endpoint: the credentials are sent without encryption; use https")
+    elif config.insecure_skip_verify:
+        warn(f"{field}.config.insecureSkipVerify: anybody can answer in place of the UFM server and read the credentials")
+    return UfmSettings(
+        endpoint=endpoint,
+        secret_namespace=secret.namespace,
+        secret_name=secret.name,
+        verify=not config.insecure_skip_verify,
+        interval=_interval(source.interval, field),
+    )
+
+
+def _interval(value: str | int, field: str) -> float:
+    """Return the seconds of an interval; a number is in nanoseconds, as in Volcano."""
+    try:
+        seconds = (parse_duration(value) if isinstance(value, str) else value) / SECOND
+    except DurationError as error:
+        raise ValueError(f"{field}.interval: {error}") from None
+    if seconds <= 0:
+        return _DEFAULT_INTERVAL
+    return max(seconds, _MIN_INTERVAL)
 
 
 def _topology(name: str, labels: list[str]) -> NetworkTopology:
@@ -168,7 +251,7 @@ def discover(
                 below = at
     warnings = list(names.warnings)
     if invalid:
-        warnings.append(f"nodes have empty or invalid labels, which are ignored: {_some(invalid)}")
+        warnings.append(f"nodes have empty or invalid labels, which are ignored: {some_of(invalid)}")
     _join(found, warnings)
     return Discovery({name: _hyper_node(name, each) for name, each in found.items() if each.members}, warnings)
 
@@ -184,18 +267,25 @@ def _join(found: Mapping[str, _Found], warnings: list[str]) -> None:
             found[parent].members.add(name)
     if disputed:
         text = "nodes of one HyperNode have different labels of the tier above; those of most nodes are used"
-        warnings.append(f"{text}: {_some(disputed)}")
+        warnings.append(f"{text}: {some_of(disputed)}")
 
 
 def _hyper_node(name: str, found: _Found) -> HyperNode:
-    kind = "Node" if found.tier == 1 else "HyperNode"
-    members = tuple(
-        HyperNodeMember(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=each)))
-        for each in sorted(found.members)
+    labels = {SOURCE_LABEL: SOURCE, found.label: found.value}
+    return hyper_node(name, found.tier, found.members, labels, tier_name=found.label)
+
+
+def hyper_node(
+    name: str, tier: int, members: Iterable[str], labels: dict[str, str], *, tier_name: str = ""
+) -> HyperNode:
+    """Return a HyperNode; its members are nodes in tier 1, and HyperNodes above."""
+    kind = "Node" if tier == 1 else "HyperNode"
+    named = tuple(
+        HyperNodeMember(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=each))) for each in sorted(members)
     )
     return HyperNode(
-        metadata=ObjectMeta(name=name, labels={SOURCE_LABEL: SOURCE, found.label: found.value}),
-        spec=HyperNodeSpec(tier=found.tier, tier_name=found.label, members=members),
+        metadata=ObjectMeta(name=name, labels=labels),
+        spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=named),
     )
 
 
@@ -234,7 +324,7 @@ class _Names:
         return name
 
 
-def _some(values: set[str]) -> str:
+def some_of(values: set[str]) -> str:
     """Return the first values of a set as text."""
     first = sorted(values)[:3]
     more = len(values) - len(first)
