@@ -35,7 +35,7 @@ from mooring.batch.plugins.gang import SCHEDULED, UNSCHEDULABLE
 from mooring.batch.queue import standing_queues
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
 from mooring.batch.session import INVALID, NodeUsage, Session
-from mooring.batch.task import PENDING, TaskInfo
+from mooring.batch.task import PENDING, TaskInfo, wants_queue_gate
 from mooring.batch.unsupported_requests import NOT_SUPPORTED
 from mooring.checkpoints import PausableSteps, Pauses
 from mooring.framework.api_clients import ClaimWriter, VolumeWriter
@@ -263,16 +263,14 @@ class BatchScheduler:
         return isinstance(new, PriorityClass | ResourceQuota | DeviceClass | ResourceSlice | DeviceTaintRule)
 
     def _pod_may_help(self, old: Pod | None, new: Pod | None) -> bool:
-        """Return whether a pod of these schedulers was created, got claims or lost gates, or a placed pod ends."""
+        """Return whether a pod of these schedulers was created, got claims or lost gates, or one that has room ends."""
         if new is None or new.is_finished or (new.is_terminating and old is not None and not old.is_terminating):
-            return old is not None and bool(old.node_name)
+            return old is not None and bool(old.node_name or wants_queue_gate(old))
         if new.node_name or new.scheduler_name not in self.cluster.scheduler_names:
             return False
-        return (
-            old is None
-            or old.status.resource_claim_statuses != new.status.resource_claim_statuses
-            or old.spec.scheduling_gates != new.spec.scheduling_gates
-        )
+        if old is None or old.spec.scheduling_gates != new.spec.scheduling_gates:
+            return True
+        return old.status.resource_claim_statuses != new.status.resource_claim_statuses
 
     def _use_device_config(self, config: DeviceConfig) -> None:
         if config != self.cluster.device_config:
