@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from mooring import __version__
+from mooring.api.volcano import QUEUE_GATE
 from mooring.config import default_config
 from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules
 from mooring.scheduler.profiles import enabled_classes
@@ -80,14 +81,6 @@ def test_it_lints(helm: Helm, values: Path) -> None:
             "the what-if service needs endpoints.dashboard",
         ),
         ("tmpSizeLimit: much", "tmpSizeLimit"),
-        (
-            'custom: {scheduler_feature_gates: "CSIStorage=true, SchedulingGatesQueueAdmission=true"}',
-            "custom.scheduler_feature_gates: scheduling gates for pods that wait for their queue are not supported",
-        ),
-        (
-            "custom: {admission_feature_gates: SchedulingGatesQueueAdmission=True}",
-            "custom.admission_feature_gates: scheduling gates",
-        ),
     ],
 )
 def test_wrong_values_are_refused(helm: Helm, values: str, message: str) -> None:
@@ -315,6 +308,34 @@ def test_the_controller_serves_the_webhook_that_the_configurations_name(helm: He
     assert not [each for each in kinds if "Webhook" in each]
     assert kinds.count("ValidatingAdmissionPolicyBinding") == 5
     assert "ValidatingAdmissionPolicy" not in [each["kind"] for each in helm.template()]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "{batch: {enabled: true, queueGates: true}, admission: {enabled: true}}",
+        "custom: {scheduler_feature_gates: 'SchedulingGatesQueueAdmission=true', admission_enable: true}",
+        "custom: {admission_feature_gates: 'A=false, SchedulingGatesQueueAdmission=True', admission_enable: true}",
+    ],
+)
+def test_scheduling_gates_of_queues(helm: Helm, values: str) -> None:
+    """The webhook adds them to pods that request one, and the scheduler may remove them."""
+    gates = "--feature-gates=SchedulingGatesQueueAdmission=true"
+    patching = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
+    plain = render(helm, "{batch: {enabled: true}, admission: {enabled: true}}")
+    for made, wanted in ((render(helm, values), True), (plain, False)):
+        deployments = [each for each in made if each["kind"] == "Deployment"]
+        arguments = [each["spec"]["template"]["spec"]["containers"][0]["args"] for each in deployments]
+        assert [gates in each for each in arguments] == [wanted, wanted]
+        (hooks,) = (each["webhooks"] for each in made if each["kind"] == "MutatingWebhookConfiguration")
+        pods = [each for each in hooks if each["rules"][0]["resources"] == ["pods"]]
+        assert [QUEUE_GATE in each["matchConditions"][0]["expression"] for each in pods] == ([True] if wanted else [])
+        roles = [each for each in made if each["kind"] == "ClusterRole" and patching in each["rules"]]
+        assert bool(roles) is wanted
+    # A webhook for all pods stays one.
+    both = "{batch: {enabled: true, queueGates: true}, admission: {enabled: true, paths: [/pods/mutate]}}"
+    (hook,) = next(each["webhooks"] for each in render(helm, both) if each["kind"] == "MutatingWebhookConfiguration")
+    assert "matchConditions" not in hook
 
 
 @pytest.mark.parametrize("values", VALUES, ids=_IDS)

@@ -43,12 +43,10 @@ HISTOGRAMS: dict[str, tuple[tuple[str, ...], tuple[float, float, int]]] = {
     "plugin_scheduling_latency_milliseconds": (("plugin", "OnSession"), (0.1, 100, 15)),
     "action_scheduling_latency_milliseconds": (("action",), (1, 2000, 20)),
     "task_scheduling_latency_milliseconds": (("stage",), (50, 60000, 30)),
+    "scheduling_stage_duration_milliseconds": (("stage",), (0.1, 500, 20)),
 }
 #: Metrics that are omitted; docs/operate.md says why.
-OMITTED = {
-    "scheduling_stage_duration_milliseconds", "schedule_attempts_total", "goroutines",
-    "namespace_share", "namespace_weight", "namespace_weighted_share",
-}  # fmt: skip
+OMITTED = {"goroutines", "namespace_share", "namespace_weight", "namespace_weighted_share"}
 CONTROLLER: dict[str, tuple[str, ...]] = {
     **{
         f"queue_pod_group_{phase}_count": ("queue_name",)
@@ -72,6 +70,8 @@ def filled() -> tuple[CollectorRegistry, SessionMetrics]:
     metrics.closed(0.3)
     metrics.placed("default/gang", 1002.5)
     metrics.reached("Bound", 3.0)
+    metrics.stage("Predicate", 0.002)
+    metrics.unschedulable = 3
     metrics.unscheduled = {"default/gang": 4}
     metrics.count_retries()
     metrics.job_shares = {("default", "gang"): 0.5}
@@ -98,6 +98,10 @@ def test_what_a_scrape_shows() -> None:
         'volcano_action_scheduling_latency_milliseconds_sum{action="allocate"} 250.0',
         'volcano_plugin_scheduling_latency_milliseconds_count{OnSession="OnSessionOpen",plugin="drf"} 1.0',
         'volcano_task_scheduling_latency_milliseconds_sum{stage="Bound"} 3000.0',
+        'volcano_scheduling_stage_duration_milliseconds_sum{stage="Predicate"} 2.0',
+        'volcano_schedule_attempts_total{result="scheduled"} 7.0',
+        'volcano_schedule_attempts_total{result="unschedulable"} 3.0',
+        'volcano_schedule_attempts_total{result="error"} 0.0',
         "volcano_e2e_job_scheduling_latency_milliseconds_sum 2500.0",
         'volcano_e2e_job_scheduling_duration{job_name="gang",job_namespace="default",queue="default"} 2500.0',
         'volcano_e2e_job_scheduling_last_time{job_name="gang",job_namespace="default",queue="default"} 1002.5',
@@ -127,6 +131,7 @@ def test_names_and_labels_are_those_of_volcano() -> None:
     registry, _ = filled()
     expected = {f"volcano_{name}": frozenset(labels) for name, labels in GAUGES.items()}
     expected |= {f"volcano_{name}": frozenset(labels) for name, (labels, _) in HISTOGRAMS.items()}
+    expected["volcano_schedule_attempts"] = frozenset({"result"})
     found = {name: labels for name, _, labels in _labels(registry) if name.startswith("volcano_")}
     assert found == expected
     assert not {f"volcano_{name}" for name in OMITTED} & found.keys()

@@ -6,6 +6,7 @@ Hot path. Callbacks evaluate all nodes in columns; a per-node callback evaluates
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -213,9 +214,29 @@ def find_nodes(session: Session, task: TaskInfo, mode: Mode, cache: ErrorCache, 
         if failed.any():
             stages.append(InsufficientRoom(session, task.request, failed))
             alive &= room
-    passed = _run_predicates(session, task, mode, alive, stages)
+    with _Measured(session, "Predicate"):
+        passed = _run_predicates(session, task, mode, alive, stages)
     cache.keep(task, stages[known:])
     return Found(np.flatnonzero(passed), FitErrors(stages))
+
+
+class _Measured:
+    """Reports the duration of a stage, if the session measures durations."""
+
+    __slots__ = ("_report", "_stage", "_started")
+
+    def __init__(self, session: Session, stage: str) -> None:
+        self._report = session.on_stage
+        self._stage = stage
+        self._started = 0.0
+
+    def __enter__(self) -> None:
+        if self._report is not None:
+            self._started = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        if self._report is not None:
+            self._report(self._stage, perf_counter() - self._started)
 
 
 def _run_predicates(session: Session, task: TaskInfo, mode: Mode, alive: Mask, stages: list[Stage]) -> Mask:
@@ -276,7 +297,8 @@ def best_node(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | Non
             rankings.only(task.uid)
         return nodes[int(rows[0])]
     parts: Parts | None = None if rankings is None else {}
-    scores = session.total_scores(task, SessionNodes(session, rows), parts)
+    with _Measured(session, "Scoring"):
+        scores = session.total_scores(task, SessionNodes(session, rows), parts)
     if scores is None or not len(rows):
         return None
     place = _choose(session, task, rows, scores)

@@ -7,7 +7,7 @@ statuses to write. It does no I/O. It is the only place that changes the node ta
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -194,6 +194,8 @@ class Session(Registrations):
         self.evictions: list[tuple[TaskInfo, str]] = []
         #: The number of times that preempt has looked for victims, as Volcano counts them.
         self.preemption_attempts = 0
+        #: Called with a stage of scheduling a task (Predicate or Scoring) and its seconds, if durations are measured.
+        self.on_stage: Callable[[str, float], None] | None = None
         #: Whether Volcano's own scheduling gate is removed from pods when their queue has room.
         self.removes_queue_gates = False
         #: The pods from which that gate is removed, by uid.

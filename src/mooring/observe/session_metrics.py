@@ -81,6 +81,14 @@ class SessionMetrics(Collector):
             ("stage",),
             exponential_range(50, 60000, 30),
         )
+        self._stages = Histograms(
+            "volcano_scheduling_stage_duration_milliseconds",
+            "Duration of the stages of scheduling a pod (Predicate, Scoring, PreBind, Bind), in milliseconds.",
+            ("stage",),
+            exponential_range(0.1, 500, 20),
+        )
+        #: The number of times that a session could not place a pod.
+        self.unschedulable = 0
         #: Admitted job -> number of its unscheduled tasks.
         self.unscheduled: Mapping[str, int] = {}
         self.queues: Mapping[str, QueueFigures] = {}
@@ -129,6 +137,10 @@ class SessionMetrics(Collector):
         """Record the age of a pod when it reached a stage."""
         self._tasks.child(stage).observe(max(seconds, 0.0) * 1000)
 
+    def stage(self, stage: str, seconds: float) -> None:
+        """Record the duration of a stage of scheduling a pod."""
+        self._stages.child(stage).observe(seconds * 1000)
+
     def keep_jobs(self, jobs: Iterable[tuple[str, tuple[str, str, str], float]]) -> None:
         """Set the jobs that exist, with their labels and their times of creation. The series of others are removed."""
         former, self._times = self._times, {}
@@ -151,7 +163,9 @@ class SessionMetrics(Collector):
         yield from (family for family in self._families() if family.samples)
 
     def _families(self) -> Iterator[Metric]:
-        for histograms in (self._whole, self._opening, self._actions, self._plugins, self._jobs, self._tasks):
+        for histograms in (
+            self._whole, self._opening, self._actions, self._plugins, self._jobs, self._tasks, self._stages
+        ):  # fmt: skip
             yield histograms.family()
         waiting = GaugeMetricFamily("volcano_unschedule_task_count", "Unscheduled tasks by job.", labels=("job_id",))
         for job, count in self.unscheduled.items():
@@ -161,9 +175,15 @@ class SessionMetrics(Collector):
         yield from self._job_families()
         yield from self._queue_families()
         binds = CounterMetricFamily("mooring_batch_binds", "Binds of batch sessions by result.", labels=("result",))
+        attempts = CounterMetricFamily(
+            "volcano_schedule_attempts", "Attempts of sessions to schedule pods by result.", labels=("result",)
+        )
         for result, bound in self.binds().items():
             binds.add_metric((result,), bound)
+            attempts.add_metric(("scheduled" if result == "bound" else "error",), bound)
+        attempts.add_metric(("unschedulable",), self.unschedulable)
         yield binds
+        yield attempts
         yield CounterMetricFamily("mooring_batch_evictions", "Pods evicted by sessions.", value=self.evicted)
         yield GaugeMetricFamily(
             "volcano_pod_preemption_victims",

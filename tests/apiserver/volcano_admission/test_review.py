@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mooring.api.hyper_nodes import HyperNode
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
-from mooring.api.volcano import PodGroup, Queue
+from mooring.api.volcano import QUEUE_GATE, PodGroup, Queue
 from mooring.api.volcano_jobs import JobFlow, VolcanoCronJob, VolcanoJob
 from mooring.apiserver.volcano_admission.pods import ResourceGroup
 from mooring.apiserver.volcano_admission.review import HOOKS, hook_name, hooks_for
@@ -132,6 +132,27 @@ def test_resource_groups_of_pods() -> None:
         assert spec["nodeSelector"] == {"nodetype": name}
     other = pod({"volcano.sh/resource-group": "none"})
     assert defaulted("pods", other, resource_groups=GROUPS) == other
+
+
+@pytest.mark.parametrize(
+    ("document", "gates"),
+    [
+        (pod({QUEUE_GATE: "true"}), [QUEUE_GATE]),
+        (pod({QUEUE_GATE: "true"}, schedulingGates=[{"name": "mine"}]), ["mine", QUEUE_GATE]),
+        (pod({QUEUE_GATE: "true"}, schedulingGates=[{"name": QUEUE_GATE}]), [QUEUE_GATE]),
+        (pod({QUEUE_GATE: "True"}), None),
+        (pod(), None),
+        (pod({QUEUE_GATE: "true"}, schedulerName="other"), None),
+        (pod({QUEUE_GATE: "true"}, nodeName="node"), None),
+        (pod({QUEUE_GATE: "true"}, schedulingGates=["mine"]), ["mine"]),  # the API server refuses it
+        (pod({QUEUE_GATE: "true", "volcano.sh/resource-group": "gpu"}, schedulerName="other"), [QUEUE_GATE]),
+    ],
+)
+def test_scheduling_gates_of_queues(document: dict[str, Any], gates: list[str] | None) -> None:
+    found = defaulted("pods", document, adds_queue_gates=True, resource_groups=GROUPS)["spec"].get("schedulingGates")
+    named = None if found is None else [each["name"] if isinstance(each, dict) else each for each in found]
+    assert named == gates
+    assert defaulted("pods", document) == document, "off by default"
 
 
 def test_names_of_webhooks() -> None:

@@ -42,7 +42,7 @@ from mooring.framework.api_clients import ClaimWriter, VolumeWriter
 from mooring.kube import AlreadyExists, Backoff, Change, Client, KubeError, NotFound
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.batch.batch_settings import BatchSettings, ConfFile, batch_cluster, session_actions, session_plugins
-from mooring.live.batch.batch_writer import BatchWriter, PreBind
+from mooring.live.batch.batch_writer import BatchWriter, PreBind, differs
 from mooring.live.batch.device_config_reader import DeviceConfigReader
 from mooring.live.batch.node_locker import NodeLocker
 from mooring.live.batch.node_usage import UsageReader
@@ -159,6 +159,7 @@ class BatchScheduler:
             on_bound=self._bound,
             on_failed_bind=self._bind_failed,
             on_failed_eviction=on_failed_eviction,
+            on_stage=self._stage,
         )
         self._usage = UsageReader(lambda: self.conf.current.metrics, self._measured, clock)
         self._device_config = DeviceConfigReader(client, lambda: self.conf.current, self._use_device_config)
@@ -376,6 +377,7 @@ class BatchScheduler:
         session = self.cluster.session(self.conf.current)
         session.rankings = self._records.rankings(session)
         session.eviction_rules = self._eviction_rules()
+        session.on_stage = self._metrics.stage
         progress = _Progress()
         try:
             self._metrics.keep_jobs(
@@ -473,6 +475,11 @@ class BatchScheduler:
 
         return pre_bind if calls else None
 
+    def _stage(self, pod: Pod, stage: str, seconds: float) -> None:
+        self._metrics.stage(stage, seconds)
+        if stage == "PreBind":
+            self._metrics.reached("PreBound", self._clock() - _created(pod))
+
     def _bound(self, pod: Pod) -> None:
         """Record a bind: the claims of the pod are written."""
         self._metrics.reached("Bound", self._clock() - _created(pod))
@@ -498,7 +505,7 @@ class BatchScheduler:
         for uid, status in outcome.groups.items():
             job = session.jobs[uid]
             group = job.group
-            changed = _differs(group.status, status)
+            changed = differs(group.status, status)
             if changed:
                 self.writer.group_status(group, status)
                 objects.put(msgspec.structs.replace(group, status=status))
@@ -520,6 +527,7 @@ class BatchScheduler:
             self.writer.group_event(job.group, "Warning", reason, text)
         for job, text in session.notes:
             self.writer.group_event(job.group, "Normal", "Unschedulable", text)
+        self._metrics.unschedulable += len(outcome.pods)
         self._metrics.unscheduled = {
             job.uid: job.count(PENDING)
             for job in session.jobs.values()
@@ -580,16 +588,6 @@ class BatchScheduler:
 
 def _hint(kind: str) -> str:
     return f"batch sessions find no {kind} until its CustomResourceDefinition is applied"
-
-
-def _differs(old: PodGroupStatus, new: PodGroupStatus) -> bool:
-    """Return whether two statuses differ in anything except times and session ids."""
-
-    def plain(status: PodGroupStatus) -> tuple[Any, ...]:
-        conditions = [(c.type, c.status, c.reason, c.message) for c in status.conditions]
-        return status.phase, status.running, status.succeeded, status.failed, conditions
-
-    return plain(old) != plain(new)
 
 
 def _created(pod: Pod) -> float:

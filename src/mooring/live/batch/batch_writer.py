@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -47,7 +48,9 @@ class BatchWriter:
         on_bound: Callable[[Pod], None],
         on_failed_bind: Failed,
         on_failed_eviction: Callable[[Pod], None],
+        on_stage: Callable[[Pod, str, float], None] = lambda _pod, _stage, _seconds: None,
     ) -> None:
+        """``on_stage`` is called with the seconds that the stages PreBind and Bind of a pod took."""
         self._client = client
         self._binder = binder
         self._reporter = reporter
@@ -56,6 +59,7 @@ class BatchWriter:
         self._on_bound = on_bound
         self._on_failed_bind = on_failed_bind
         self._on_failed_eviction = on_failed_eviction
+        self._on_stage = on_stage
         self._binds: deque[tuple[Pod, str, PreBind | None, Mapping[str, str]]] = deque()
         self._statuses: OrderedDict[tuple[str, str], Callable[[], Awaitable[None]]] = OrderedDict()
         #: The uids of the pods whose scheduling gate is being removed.
@@ -101,11 +105,18 @@ class BatchWriter:
 
     async def _bind(self, pod: Pod, node_name: str, pre_bind: PreBind | None, annotations: Mapping[str, str]) -> str:
         """Bind a pod and its volumes. Return an error, or "" on success."""
-        problem = await pre_bind() if pre_bind is not None else ""
-        if problem:
-            return problem
+        if pre_bind is not None:
+            started = perf_counter()
+            problem = await pre_bind()
+            if problem:
+                return problem
+            self._on_stage(pod, "PreBind", perf_counter() - started)
+        started = perf_counter()
         status = await self._binder.bind(Binding.of(pod, node_name, annotations))
-        return "" if status is None or status.is_success else status.message
+        if status is not None and not status.is_success:
+            return status.message
+        self._on_stage(pod, "Bind", perf_counter() - started)
+        return ""
 
     async def _settle(self, pod: Pod, node_name: str, problem: str) -> None:
         if problem:
@@ -255,6 +266,16 @@ class BatchWriter:
                 log.warning("could not write a status", kind=kind, object=key, error=str(error))
             except Exception as error:
                 report_unexpected("a status cannot be written", error, kind=kind, object=key)
+
+
+def differs(old: PodGroupStatus, new: PodGroupStatus) -> bool:
+    """Return whether two statuses differ in anything except times and session ids."""
+
+    def plain(status: PodGroupStatus) -> tuple[Any, ...]:
+        conditions = [(c.type, c.status, c.reason, c.message) for c in status.conditions]
+        return status.phase, status.running, status.succeeded, status.failed, conditions
+
+    return plain(old) != plain(new)
 
 
 def _invalid_status(group: PodGroup, reason: str, message: str, now: float) -> PodGroupStatus:
