@@ -20,7 +20,9 @@ CAPACITY = conf(("priority", "gang"), ("predicates", "capacity"))
 TREE = CAPACITY.replace("name: capacity", "name: capacity\n    enableHierarchy: true")
 
 
-def waiting(name: str, owner: str = "g", *, gates: tuple[str, ...] = (QUEUE_GATE,), wants: str = "true", **more: Any) -> Any:
+def waiting(
+    name: str, owner: str = "g", *, gates: tuple[str, ...] = (QUEUE_GATE,), wants: str = "true", **more: Any
+) -> Any:
     """A pod that requests the gate, behind gates."""
     made = pod(name, owner, **more, **({"schedulingGates": [{"name": each} for each in gates]} if gates else {}))
     if wants:
@@ -142,7 +144,7 @@ def test_a_group_that_is_not_admitted_to_its_queue_stays_gated() -> None:
 
 def test_the_ancestors_of_a_queue_limit_it_without_reservations() -> None:
     queues = [queue("top", capability={"cpu": "2"}), queue("q", parent="top"), queue("p", parent="top")]
-    pods = [waiting(f"g-task-{number}") for number in range(2)] + [waiting(f"h-task-{number}", "h") for number in range(3)]
+    pods = [waiting(f"{name}-task-{number}", name) for name, count in (("g", 2), ("h", 3)) for number in range(count)]
     groups = [group("g", 1, queue="q"), group("h", 1, queue="p")]
     assert len(admitted(ran(TREE, *queues, *groups, *pods))) == 4, "two in each queue, as in Volcano"
     held = running("r", ["a", "a"], queue="q")

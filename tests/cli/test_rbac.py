@@ -192,3 +192,9 @@ def test_a_faulty_configuration_of_sessions_ends_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["rbac", "--scheduler-conf", conf(tmp_path, "]")])
     assert done.exit_code == 1
     assert "volcano-scheduler.conf:" in done.output
+
+
+def test_scheduling_gates_of_queues_need_a_permission() -> None:
+    patching = {("pods", "patch", "")}
+    assert not patching & allowed(rbac("--batch"))
+    assert patching <= allowed(rbac("--batch", "--queue-gates"))

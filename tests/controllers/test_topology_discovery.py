@@ -53,7 +53,8 @@ def test_volcanos_configuration_is_read_from_the_lowest_tier_to_the_highest() ->
     )
     assert warnings == []
     assert read_topologies(VOLCANO.replace("enabled: true", "enabled: false"), warnings.append) == TopologySettings()
-    assert read_topologies(VOLCANO.replace("source: roce\n  enabled: false", "source: roce\n  enabled: true"), warnings.append)
+    enabled = VOLCANO.replace("source: roce\n  enabled: false", "source: roce\n  enabled: true")
+    assert read_topologies(enabled, warnings.append)
     assert warnings == ["networkTopologyDiscovery[1]: the source roce is not supported; only label and ufm are"]
     assert read_topologies("", warnings.append) == TopologySettings()
 

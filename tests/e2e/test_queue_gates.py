@@ -1,4 +1,4 @@
-"""Scheduling gates of queues on a real API server: the webhook adds them, sessions remove them with the printed roles."""
+"""Scheduling gates of queues on a real API server: the webhook adds them, and sessions remove them."""
 
 from __future__ import annotations
 

@@ -33,6 +33,8 @@ _PODS: Final = "Queues and pods"
 _ADMISSION: Final = "Admission"
 _TOPOLOGY: Final = "Topology"
 _PORT: Final = 10260
+#: The path of the webhook that sets the defaults of pods.
+_POD_DEFAULTS: Final = "/pods/mutate"
 #: Flags of `mooring run` that the controllers do not have.
 _EXCLUDED: Final = frozenset(
     {
@@ -62,8 +64,8 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "default-queue": {"group": _PODS, "help": "Queue of jobs and pod groups that name none."},
     "feature-gates": {
         "group": _ADMISSION,
-        "help": "Feature gates of Volcano. SchedulingGatesQueueAdmission=true adds a scheduling gate to pods that request "
-        "it; the webhook must serve /pods/mutate.",
+        "help": "Feature gates of Volcano. SchedulingGatesQueueAdmission=true adds a scheduling gate to pods that "
+        "request it; the webhook must serve /pods/mutate.",
     },
     "leader-elect": {"help": "Act only while holding the lease."},
     "leader-elect-resource-name": {"shown": LEASE},
@@ -130,6 +132,15 @@ _UNSUPPORTED: Final = (
         )
         for what in ("", "-for-cronjob", "-for-podgroup", "-for-queue", "-for-gc")
     ),
+    UnsupportedFlag(
+        "controllers",
+        "all controllers run, except Volcano's sharding controller, which Mooring does not have",
+        accepted=("*", "*,-sharding-controller"),
+    ),
+    UnsupportedFlag(
+        "lock-object-namespace", "is the old name of --leader-elect-resource-namespace; use that", is_error=True
+    ),
+    UnsupportedFlag("ca-cert-file", "the controllers create and renew the certificate of the webhook themselves"),
     UnsupportedFlag("max-requeue-num", "failed objects are requeued without limit, with exponential backoff"),
     UnsupportedFlag("healthz-address", "health is served with the metrics; use --bind-address and --secure-port"),
     UnsupportedFlag("listen-address", "metrics are served at --bind-address and --secure-port"),
@@ -158,9 +169,9 @@ def controller(
 
     They create the root queue and the default queue, open and close queues, create a PodGroup for pods of batch
     schedulers that have none, run jobs (batch.volcano.sh), and count the members of HyperNodes. With --controller-conf,
-    they create HyperNodes from node labels or a UFM server. While Volcano's own controllers are running, they do nothing. If the
-    cluster serves PodGroups and ElasticQuotas of scheduling.x-k8s.io at startup, they also update the status of those,
-    as the controller of scheduler-plugins does.
+    they create HyperNodes from node labels or a UFM server. While Volcano's own controllers are running, they do
+    nothing. If the cluster serves PodGroups and ElasticQuotas of scheduling.x-k8s.io at startup, they also update the
+    status of those, as the controller of scheduler-plugins does.
 
     --plugins-dir and --plugin add job plugins, which jobs name in spec.plugins. They are reloaded when they change.
     """
@@ -196,16 +207,19 @@ def _webhook(given: Mapping[str, Any], settings: Settings) -> WebhookSettings | 
     if not given["enabled_admission"]:
         return None
     from mooring.apiserver.volcano_admission.review import HOOKS, AdmissionSettings
+    from mooring.cli.flags.scheduler_settings import queue_gates
     from mooring.controllers.admission.webhook_certificates import CertificateSettings
     from mooring.controllers.manager import WebhookSettings
-
-    from mooring.cli.flags.scheduler_settings import queue_gates
 
     known = [each.path for each in HOOKS]
     paths = [each.strip() for each in given["enabled_admission"].split(",") if each.strip()]
     for path in paths:
         if path not in {*known, "all"}:
             raise click.UsageError(f"--enabled-admission: there is no {path}; use all, or some of {', '.join(known)}")
+    chosen = tuple(known if "all" in paths else paths)
+    gated = queue_gates(given["feature_gates"])
+    if gated and _POD_DEFAULTS not in chosen:
+        log_warnings([f"--feature-gates: pods get no scheduling gate without {_POD_DEFAULTS} in --enabled-admission"])
     rules = AdmissionSettings(
         scheduler_names=settings.scheduler_names,
         default_queue=settings.default_queue,
@@ -213,14 +227,14 @@ def _webhook(given: Mapping[str, Any], settings: Settings) -> WebhookSettings | 
         protect_root_queue=given["enable_root_queue_protection"],
         check_allocated_pods=given["enable_queue_allocated_pods_check"],
         resource_groups=_resource_groups(given["admission_conf"]),
-        adds_queue_gates=queue_gates(given["feature_gates"]),
+        adds_queue_gates=gated,
     )
     certificates = CertificateSettings(
         namespace=given["webhook_namespace"],
         service=given["webhook_service_name"],
         configuration=given["webhook_configuration"],
     )
-    return WebhookSettings(paths=tuple(known if "all" in paths else paths), rules=rules, certificates=certificates)
+    return WebhookSettings(paths=chosen, rules=rules, certificates=certificates)
 
 
 def _gate_notes(gates: Sequence[tuple[str, str]]) -> list[str]:

@@ -35,6 +35,12 @@ CONTROLLERS: Final[tuple[type[Controller], ...]] = (
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
+def _admission_settings(admission: bool | AdmissionSettings) -> AdmissionSettings | None:
+    if isinstance(admission, bool):
+        return AdmissionSettings() if admission else None
+    return admission
+
+
 class EmbeddedCluster:
     """A cluster in this process, for experiments and tests.
 
@@ -72,11 +78,7 @@ class EmbeddedCluster:
         self._certificate: Certificate | None = None
         self._token = secrets.token_urlsafe(32)
         self.store = Store(history=history)
-        if isinstance(admission, bool):
-            rules = AdmissionSettings() if admission else None
-        else:
-            rules = admission
-        self.api = Api(self.store, token=self._token, clock=clock, admission=rules)
+        self.api = Api(self.store, token=self._token, clock=clock, admission=_admission_settings(admission))
         self._disabled = disabled_controllers(
             controllers if isinstance(controllers, str) else "*", {each.name for each in CONTROLLERS}
         )

@@ -138,7 +138,7 @@ def _ufm(source: _Source, field: str, warn: Callable[[str], None]) -> UfmSetting
     if where.scheme == "http":
         warn(f"{field}.config.endpoint: the credentials are sent without encryption; use https")
     elif config.insecure_skip_verify:
-        warn(f"{field}.config.insecureSkipVerify: anybody can answer in place of the UFM server and read the credentials")
+        warn(f"{field}.config.insecureSkipVerify: anybody can answer for the UFM server and read the credentials")
     return UfmSettings(
         endpoint=endpoint,
         secret_namespace=secret.namespace,
@@ -280,9 +280,8 @@ def hyper_node(
 ) -> HyperNode:
     """Return a HyperNode; its members are nodes in tier 1, and HyperNodes above."""
     kind = "Node" if tier == 1 else "HyperNode"
-    named = tuple(
-        HyperNodeMember(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=each))) for each in sorted(members)
-    )
+    selectors = [MemberSelector(exact_match=ExactMatch(name=each)) for each in sorted(members)]
+    named = tuple(HyperNodeMember(type=kind, selector=each) for each in selectors)
     return HyperNode(
         metadata=ObjectMeta(name=name, labels=labels),
         spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=named),

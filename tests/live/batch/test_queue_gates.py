@@ -47,7 +47,7 @@ async def add(world: World, *names: str, gates: tuple[str, ...] = (), **spec: An
     for name in names:
         annotations = {"scheduling.k8s.io/group-name": "g", QUEUE_GATE: "true"}
         own = {"schedulingGates": [{"name": each} for each in gates]} if gates else {}
-        body = {"schedulerName": "volcano", "containers": [container], "terminationGracePeriodSeconds": 0, **own, **spec}
+        body = {"schedulerName": "volcano", "containers": [container], **own, **spec}
         await world.ask("POST", PODS, {"metadata": {"name": name, "annotations": annotations}, "spec": body})
 
 

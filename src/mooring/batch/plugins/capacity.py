@@ -49,7 +49,7 @@ class Capacity(BatchPlugin):
             self.queues = flat_queues(session)
             session.add_queue_order(self._compare)
         self._count_devices()
-        #: The room for pods whose scheduling gate was removed, by queue. As in Volcano, it is not reserved in ancestors.
+        #: The room for pods whose scheduling gate was removed, by queue; not in its ancestors, as in Volcano.
         self.reservations = open_reservations(session) if session.removes_queue_gates else {}
         session.add_reclaimable(self._reclaimable)
         session.add_unified_evictable(self._evictable)

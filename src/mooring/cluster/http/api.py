@@ -26,7 +26,12 @@ class Api:
     """The parts of the API server."""
 
     def __init__(
-        self, store: Store, *, token: str, clock: Callable[[], float] = time.time, admission: AdmissionSettings | None = None
+        self,
+        store: Store,
+        *,
+        token: str,
+        clock: Callable[[], float] = time.time,
+        admission: AdmissionSettings | None = None,
     ) -> None:
         """``admission`` has the settings of admission of Volcano's objects; None for no admission."""
         self.store = store

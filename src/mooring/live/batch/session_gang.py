@@ -128,7 +128,7 @@ class SessionGang(Gang):
         pods = cluster.members(group.key)
         self.pending = sorted((pod for pod in pods if pod.uid not in placed), key=lambda pod: pod.name)
         self.placed = sum(pod.uid in placed for pod in pods)
-        #: The pods that wait only for room in their queue, without their gate: sessions decide about them once there is.
+        #: The pods that wait only for room in their queue, without their gate, as sessions see them later.
         self._admitted = {
             pod.uid: without_gates(pod)
             for pod in self.pending
