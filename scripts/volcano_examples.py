@@ -177,7 +177,7 @@ async def run(client: Client, file: Path) -> str:
         if found.startswith("waits") and wanted:
             patch = {"metadata": {"labels": wanted}}
             await client.send("PATCH", "/api/v1/nodes/node-0", patch, type="application/merge-patch+json")
-            found = f"{await reached(client, document)} once a node has the labels of its selector; before, it {found}"
+            found = f"{await reached(client, document)}, once a node has the labels of its selector; before: {found}"
         if document["kind"] not in _PASSIVE or len(made) == sum(each["kind"] in _PASSIVE for each in made):
             results[found] = None
     for document in reversed(made):

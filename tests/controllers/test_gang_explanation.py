@@ -9,7 +9,7 @@ import pytest
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.volcano import PodGroup, Queue
+from mooring.api.volcano import QUEUE_GATE, PodGroup, Queue
 from mooring.api.volcano_jobs import VolcanoJob
 from mooring.controllers.gang_explanation import Facts, explain_gang
 
@@ -144,3 +144,29 @@ def test_a_cluster_that_is_too_small_is_a_reason_at_every_gate() -> None:
         found = explain_gang(facts)
         assert found is not None
         assert (found.gate, found.remark) == (gate, SHORT)
+
+
+@pytest.mark.parametrize(
+    ("phase", "text"),
+    [
+        ("Running", "1 of 2 pods wait behind the scheduling gate"),
+        ("Inqueue", "1 of 2 pods wait behind the scheduling gate"),
+        ("Pending", "not admitted to queue q"),
+    ],
+)
+def test_pods_behind_the_scheduling_gate_of_their_queue(phase: str, text: str) -> None:
+    gated = msgspec.convert(
+        {
+            "metadata": {"name": "b"},
+            "spec": {"schedulingGates": [{"name": QUEUE_GATE}]},
+            "status": {"phase": "Pending"},
+        },
+        Pod,
+    )
+    facts = Facts(group(phase), job(phase), queue(capability={"cpu": "2"}), [pod("a", node="n"), gated], NODES)
+    why = explain_gang(facts)
+    assert why is not None
+    assert why.gate == "quota"
+    assert text in why.text
+    running = Facts(group(phase), job("Running"), facts.queues, [pod("a", node="n")], NODES)
+    assert explain_gang(running) is None

@@ -16,8 +16,9 @@ from mooring.api.events import Event
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import amount, amounts
-from mooring.api.volcano import GROUP_ANNOTATION, Amounts, PodGroup, Queue
+from mooring.api.volcano import GROUP_ANNOTATION, QUEUE_GATE, Amounts, PodGroup, Queue
 from mooring.api.volcano_jobs import VolcanoJob
+from mooring.batch.task import has_only_queue_gate
 from mooring.controllers.constants import COMPLETED, INQUEUE, PENDING, RUNNING
 from mooring.controllers.jobs.job_objects import group_name
 from mooring.kube import Client, Forbidden, NotFound
@@ -82,21 +83,25 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 def explain_gang(facts: Facts) -> GangExplanation | None:
-    """Explain why a gang is waiting. Return None if it runs or has finished."""
+    """Explain why a gang, or some of its pods, are waiting. Return None if it runs or has finished."""
     group, job = facts.group, facts.job
     if job is not None and job.status.state.message and not job.status.conditions:
         return GangExplanation("job", job.status.state.message)
     if job is not None and job.status.state.phase in {"Aborting", "Aborted"}:
         return GangExplanation("job", "it is suspended; resume it with `mooring job resume`")
-    if job is not None and job.status.state.phase not in {"", PENDING, "Restarting"}:
-        return None
+    runs = job is not None and job.status.state.phase not in {"", PENDING, "Restarting"}
     if group is None:
-        return GangExplanation("job", "it has no PodGroup yet: is `mooring controller` running?")
-    if group.status.phase in {RUNNING, COMPLETED}:
-        return None
-    found = _at_queue(facts, group)
-    if found is None:
-        found = _at_nodes(facts, group) if group.status.phase not in {"", PENDING} else _at_quota(facts, group)
+        return None if runs else GangExplanation("job", "it has no PodGroup yet: is `mooring controller` running?")
+    found = _at_scheduling_gate(facts, group)
+    if runs or group.status.phase in {RUNNING, COMPLETED}:
+        if found is None:
+            return None
+    elif (closed := _at_queue(facts, group)) is not None:
+        found = closed
+    elif group.status.phase in {"", PENDING}:
+        found = _at_quota(facts, group)
+    elif found is None:
+        found = _at_nodes(facts, group)
     room = tuple(_room(facts, group))
     return msgspec.structs.replace(
         found,
@@ -118,6 +123,18 @@ def _at_queue(facts: Facts, group: PodGroup) -> GangExplanation | None:
             "queue", f"queue {name} is {queue.status.state.lower()}: `mooring queue open {name}` opens it"
         )
     return None
+
+
+def _at_scheduling_gate(facts: Facts, group: PodGroup) -> GangExplanation | None:
+    """Explain the pods of a gang that wait for room in their queue behind a scheduling gate."""
+    gated = [pod for pod in facts.pods if not pod.node_name and has_only_queue_gate(pod)]
+    if not gated:
+        return None
+    count, name = len(gated), group.spec.queue or "default"
+    text = (
+        f"{count} of {len(facts.pods)} pods wait behind the scheduling gate {QUEUE_GATE}, until queue {name} has room"
+    )
+    return GangExplanation("quota", text)
 
 
 def _at_quota(facts: Facts, group: PodGroup) -> GangExplanation:
