@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mooring.api.volcano import PodGroup
 from mooring.framework.api_clients import Binding
-from mooring.kube import Client
+from mooring.kube import Client, Forbidden
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.batch.batch_writer import BatchWriter
 from mooring.live.reporter import Reporter
@@ -77,3 +77,47 @@ async def test_failures_of_single_writes() -> None:
     # Each is reported once.
     errors = [each["event"] for each in logs if each["log_level"] == "error"]
     assert sorted(errors) == ["a bind failed", "a status cannot be written", "the result of a bind cannot be recorded"]
+
+
+async def test_requests_to_remove_scheduling_gates_pause_after_failures() -> None:
+    """A missing permission concerns all pods: they are not all tried in every session."""
+    now, tried, fails = 1000.0, [], True
+
+    class Gates(Server):
+        async def patch(self, *arguments: Any, **_: Any) -> PodGroup:
+            tried.append(arguments[1])
+            if fails:
+                raise Forbidden(403, "Forbidden", "pods is forbidden")
+            return PodGroup()
+
+    server = Gates()
+    writer = BatchWriter(
+        cast(Client, server),
+        cast(ApiBinder, server),
+        cast(Reporter, server),
+        clock=lambda: now,
+        component="volcano",
+        on_bound=lambda pod: None,
+        on_failed_bind=server.bind_failed,
+        on_failed_eviction=server.eviction_failed,
+    )
+    pods = [make_pod(f"p{number}").obj() for number in range(3)]
+    running = asyncio.ensure_future(writer.run())
+
+    async def session(count: int) -> None:
+        for pod in pods[:count]:
+            writer.remove_queue_gate(pod)
+        await asyncio.sleep(0.01)
+
+    await session(1)
+    await session(3)
+    assert tried == ["p0"], "the first failure pauses all of them"
+    now += 31
+    await session(1)
+    fails = False
+    now += 31
+    await session(3)
+    assert tried == ["p0", "p0", "p0", "p1", "p2"]
+    await session(1)
+    assert len(tried) == 6, "no pause after a success"
+    running.cancel()

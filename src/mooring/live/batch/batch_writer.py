@@ -17,7 +17,7 @@ from mooring.batch.plugins.gang import UNSCHEDULABLE
 from mooring.batch.run import PodNote
 from mooring.batch.session import INVALID
 from mooring.framework.api_clients import Binding
-from mooring.kube import Client, KubeError, NotFound, PatchType
+from mooring.kube import Backoff, Client, KubeError, NotFound, PatchType
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.reporter import Reporter, condition_patch
 from mooring.logs import get_logger
@@ -27,6 +27,8 @@ log = get_logger("mooring.batch")
 
 #: How many binds, and how many statuses, are written concurrently.
 _BINDERS, _STATUS_WRITERS = 64, 8
+#: The pauses after scheduling gates could not be removed, in seconds.
+_FIRST_GATE_RETRY, _LAST_GATE_RETRY = 0.2, 30.0
 
 #: The work before a pod is bound (volumes and devices). Returns an error, or "" on success.
 PreBind = Callable[[], Awaitable[str]]
@@ -64,6 +66,9 @@ class BatchWriter:
         self._statuses: OrderedDict[tuple[str, str], Callable[[], Awaitable[None]]] = OrderedDict()
         #: The uids of the pods whose scheduling gate is being removed.
         self._ungating: set[str] = set()
+        #: Failures usually concern all pods (a missing permission), so that requests pause for all of them.
+        self._gate_backoff = Backoff(first=_FIRST_GATE_RETRY, cap=_LAST_GATE_RETRY)
+        self._gates_again = 0.0
         self._has_binds, self._has_statuses = asyncio.Event(), asyncio.Event()
         #: Whether PodGroups have a status subresource. Those of Volcano's CRD have none.
         self._group_status = False
@@ -140,8 +145,8 @@ class BatchWriter:
     # Scheduling gates
 
     def remove_queue_gate(self, pod: Pod) -> None:
-        """Queue the removal of Volcano's own scheduling gate. If it fails, the next session requests it again."""
-        if pod.uid not in self._ungating:
+        """Queue the removal of Volcano's own scheduling gate. If it fails, a later session requests it again."""
+        if pod.uid not in self._ungating and self._clock() >= self._gates_again:
             self._put("gate", pod.uid, lambda: self._remove_queue_gate(pod))
 
     async def _remove_queue_gate(self, pod: Pod) -> None:
@@ -157,10 +162,13 @@ class BatchWriter:
             log.warning("could not remove a scheduling gate", pod=pod.key, error=str(error))
             note = f"The scheduling gate {QUEUE_GATE} cannot be removed: {error}"
             self._record(pod, "Warning", "FailedGateRemoval", "Admitting", note)
+            self._gates_again = self._clock() + self._gate_backoff.next()
         else:
             log.info("Removed a scheduling gate", pod=pod.key)
             note = f"Removed the scheduling gate {QUEUE_GATE}: the queue has room"
             self._record(pod, "Normal", "QueueAdmitted", "Admitting", note)
+            self._gate_backoff.reset()
+            self._gates_again = 0.0
         finally:
             self._ungating.discard(pod.uid)
 
