@@ -291,7 +291,7 @@ async def becomes(world: World, expected: dict[str, list[str]]) -> None:
     async def done() -> bool:
         return await spec_of(world) == expected
 
-    await until(done, 20)
+    await until(done)
 
 
 async def test_hyper_nodes_follow_the_server(world: World, tmp_path: Path) -> None:
@@ -303,9 +303,9 @@ async def test_hyper_nodes_follow_the_server(world: World, tmp_path: Path) -> No
         async with ufm(tmp_path) as server:
             asked = Settings(topology=TopologySettings(ufm=settings(server.url, interval=0.1)))
             async with controllers(world, settings=asked):
-                await until(lambda: any("cannot be read" in str(each) for each in logs), 20)
+                await until(lambda: any("cannot be read" in str(each) for each in logs))
                 await world.post(SECRETS, kind="Secret", metadata={"name": "ufm"}, stringData=secret)
-                await until(lambda: any("the status is 401" in str(each) for each in logs), 20)
+                await until(lambda: any("the status is 401" in str(each) for each in logs))
                 assert await spec_of(world) == {"leaf-hn-7": ["node-9"]}, "a failure changes nothing"
                 # New credentials take effect without a restart.
                 new = {"data": {"password": base64.b64encode(PASSWORD.encode()).decode()}}
@@ -315,14 +315,14 @@ async def test_hyper_nodes_follow_the_server(world: World, tmp_path: Path) -> No
                 server.ports = PORTS[:2]
                 await becomes(world, {"leaf-hn-0": ["node-0", "node-1"], "spine-hn": ["leaf-hn-0"]})
                 server.ports = []
-                await until(lambda: any("no port of a computer" in str(each) for each in logs), 20)
+                await until(lambda: any("no port of a computer" in str(each) for each in logs))
                 assert await spec_of(world) == {"leaf-hn-0": ["node-0", "node-1"], "spine-hn": ["leaf-hn-0"]}
                 # A HyperNode of the same name that somebody else made is left alone.
                 await world.client.send("DELETE", f"{HYPER_NODES}/spine-hn")
                 await hyper_node(world, "spine-hn", named("node-0"))
                 server.ports = PORTS[:1]
                 await becomes(world, {"leaf-hn-0": ["node-0"]})
-                await until(lambda: any("did not create" in str(each) for each in logs), 20)
+                await until(lambda: any("did not create" in str(each) for each in logs))
     names = {each["metadata"]["name"] for each in await world.items(HYPER_NODES)}
     assert {"mine", "rack", "spine-hn"} <= names
     text = "\n".join(map(str, logs))

@@ -15,7 +15,8 @@ from mooring.cluster import EmbeddedCluster
 from mooring.controllers.definitions import DEFINITIONS
 from mooring.kube import Client, Conflict, load_access
 from mooring.kube.client_errors import OutcomeUnknown
-from tests.live.batch.batch_world import PODS, World, reached, scheduling, until
+from tests.live.batch.batch_world import PODS, World, reached, scheduling
+from tests.waiting import until
 
 CONF = """
 actions: "enqueue, allocate, backfill"
