@@ -49,15 +49,16 @@ export function meter(share, label) {
 
 export const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 export const number = (value) => Number(value ?? 0).toLocaleString("en");
-// A quantity as people read it: 43750m is 43.75, and 266240Mi is 260Gi.
+// A quantity as people read it: 43750m is 43.8, 33k is 33,000, and 266240Mi is 260Gi.
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 export function amount(quantity) {
-  const found = String(quantity).match(/^(\d+)(m|[KMGTPE]i)?$/);
+  const found = String(quantity).match(/^(\d+)(m|[kMGTPE]|[KMGTPE]i)?$/);
   if (!found) return quantity;
   const round = (value) => Number(value.toFixed(value < 10 ? 2 : 1)).toLocaleString("en");
   if (found[2] === "m") return round(Number(found[1]) / 1000);
-  if (!found[2]) return number(found[1]);
+  const thousands = ["", "k", "M", "G", "T", "P", "E"].indexOf(found[2] ?? "");
+  if (thousands >= 0) return number(Number(found[1]) * 1000 ** thousands);
   let [value, unit] = [Number(found[1]), BINARY.indexOf(found[2])];
   while (value >= 1024 && unit < BINARY.length - 1) { value /= 1024; unit += 1; }
   return round(value) + BINARY[unit];

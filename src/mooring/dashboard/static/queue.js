@@ -95,7 +95,7 @@ export class QueuePage {
         { title: "Gangs (waiting)", right: true, cell: (each) => `${number(each.gangs)} (${number(each.waiting)})` },
       ], queues, "There are no queues.")),
       h("section", { class: "card" }, h("h2", {}, "Gangs that wait"), table([
-        { title: "Gang", cell: (each) => h("div", {}, text(each.gang), h("div", { class: "small muted" }, text(`queue ${each.queue}`)), each.pod ? h("a", { class: "small", href: `#/pod/${encodeURIComponent(each.pod)}`, "aria-label": `What would help gang ${each.gang}?` }, "What would help?") : null) },
+        { title: "Gang", cell: (each) => h("div", {}, text(each.gang), h("div", { class: "small muted" }, text(`queue ${each.queue}`)), each.pod ? h("a", { class: "small", href: `#/pod/${encodeURIComponent(each.pod)}` }, "What would help?") : null) },
         { title: "Pods", right: true, tight: true, cell: (each) => `${number(each.pods)} of ${number(each.minMember)}` },
         { title: "Waits for", cell: (each) => h("div", {}, each.gate ? badge(each.gate, "warn") : null, " ", text(each.text)) },
       ], gangs, "No gang waits.")))];

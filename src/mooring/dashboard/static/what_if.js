@@ -12,7 +12,7 @@ const FIELDS = [
 export class WhatIfPage {
   constructor(context) {
     this.context = context;
-    this.result = h("div", { "aria-live": "polite" });
+    this.result = h("div", { id: "what-if-answer", "aria-live": "polite" });
     this.inputs = {};
   }
 
