@@ -98,6 +98,8 @@ def test_every_view_of_mooring_up_and_its_live_updates(browser: Browser, built: 
                 page.get_by_role("button", name="Add two nodes like").click()
                 expect(page.locator("#what-if-drain")).to_have_value("")
                 expect(page.locator("#what-if-result tbody tr").first).to_contain_text("+2")
+                page.get_by_role("button", name="How many pods with 1 CPU fit?").click()
+                expect(page.locator("#what-if-result h2")).to_contain_text("copies fit")
                 cookies = page.context.cookies()
                 assert [(each["httpOnly"], each["secure"], each["sameSite"]) for each in cookies] == [
                     (True, True, "Strict")

@@ -9,6 +9,16 @@ const FIELDS = [
   ["weights", "Weights", "NodeAffinity=5", "Weights of Score plugins"],
 ];
 
+const POD = `apiVersion: v1
+kind: Pod
+metadata: {name: one-cpu}
+spec:
+  containers:
+  - name: main
+    image: example
+    resources: {requests: {cpu: 1, memory: 1Gi}}
+`;
+
 export class WhatIfPage {
   constructor(context) {
     this.context = context;
@@ -45,12 +55,13 @@ export class WhatIfPage {
     const fullest = names[rows.reduce((best, row) => (use[row] > use[best] ? row : best), rows[0] ?? 0)];
     const most = codes.reduce((counts, code) => { counts[code] = (counts[code] ?? 0) + 1; return counts; }, []);
     const type = label in labels ? groups[most.indexOf(Math.max(...most.map((each) => each ?? 0)))] : fullest;
-    const offer = (title, name, value) => h("button", { class: "choice", type: "button", onclick: () => {
-      for (const [key, input] of Object.entries(this.inputs)) input.value = key === name ? value : "";
+    const offer = (title, values, manifest = "") => h("button", { class: "choice", type: "button", onclick: () => {
+      for (const [name, input] of Object.entries(this.inputs)) input.value = values[name] ?? "";
+      [this.manifest.value, this.fit.checked, this.config.value] = [manifest, manifest !== "", ""];
       this.ask();
-    } }, title, " ", text(name === "addNodes" ? type : fullest));
-    return h("div", { class: "examples" }, h("span", { class: "small muted" }, "For example:"), offer("Add two nodes like", "addNodes", `${type}=2`),
-      offer("Drain", "drain", fullest), offer("Cordon", "cordon", fullest));
+    } }, title);
+    return h("div", { class: "examples" }, h("span", { class: "small muted" }, "For example:"), offer(["Add two nodes like ", text(type)], { addNodes: `${type}=2` }),
+      offer(["Drain ", text(fullest)], { drain: fullest }), offer("How many pods with 1 CPU fit?", {}, POD));
   }
 
   async ask() {
