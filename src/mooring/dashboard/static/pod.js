@@ -141,7 +141,7 @@ export class PodPage {
         filters.map(() => h("td", { class: "pass" }, h("span", { "aria-label": "passed" }, "✓"))));
     }
     const at = filters.indexOf(row.plugin);
-    name.append(h("div", { class: "small problem beside", "aria-hidden": "true" }, text(`✗ ${row.reasons.join(", ") || row.code}`))); // its column may be far away on a phone
+    name.append(h("div", { class: "small beside", "aria-hidden": "true" }, text(`✗ ${row.reasons.join(", ") || row.code}`))); // its column may be far away on a phone
     const none = () => h("td", { class: "off" }, h("span", { "aria-label": "not asked" }, "·"));
     const told = h("td", { class: "reject", colspan: at < 0 ? Math.max(1, found.scorers.length) : null }, "✗ ", at < 0 ? h("b", {}, text(row.plugin)) : null, " ", text(row.reasons.join(", ") || row.code));
     return h("tr", {}, name, found.feasible ? h("td", { class: "score muted" }, "–") : null,
