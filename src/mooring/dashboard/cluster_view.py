@@ -61,7 +61,7 @@ class ClusterView:
     # All nodes
 
     def columns(self, group: str, resource: str) -> dict[str, Any]:
-        """Return all nodes with their groups and their use of a resource; an empty group is chosen. Raises HttpError."""
+        """Return all nodes with their groups and their use of a resource. Raises HttpError."""
         table = self._table
         labels = self._labels()
         group = group or next((key for key in _GROUP_LABELS if key in labels), "")
