@@ -257,8 +257,9 @@ class Shadow:
         for change in future:
             yield [], [change], after(change)
         for change in past:
+            hidden = _with_later_ones([change], past)
             for other in future[:10]:
-                yield _with_later_ones([change], past), [other], f"it was decided before {_told(change)} and after {_told(other)}"
+                yield hidden, [other], f"it was decided before {_told(change)} and after {_told(other)}"
 
     def _changes_around(self, pod: Pod, decided: ObservedChange) -> tuple[list[ObservedChange], list[ObservedChange]]:
         """Return the changes before a decision, newest first, and those after it that may have preceded it."""
@@ -401,7 +402,7 @@ def _with_later_ones(changes: list[ObservedChange], past: list[ObservedChange]) 
 def _uid(change: ObservedChange) -> str:
     item = change.new if change.new is not None else change.old
     assert item is not None
-    return item.uid or f"{item.kind} {item.key}"
+    return item.uid or f"{item.kind} {item.namespace}/{item.name}"
 
 
 def _matters(change: ObservedChange, pod: Pod) -> bool:
