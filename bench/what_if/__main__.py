@@ -25,19 +25,19 @@ from tests.e2e.controlplane.parts import cache_folder
 _SIZES = 32
 
 
-def in_go(nodes: int, questions: int) -> tuple[float, list[int]]:
+def in_go(nodes: int, questions: int, *, distinct: bool) -> tuple[float, list[int]]:
     """Return the questions per second and the first answers of the Go program."""
     modules = cache_folder() / "src" / "kubernetes"
     with tempfile.TemporaryDirectory() as folder:
         for file in (modules / "go.mod", modules / "go.sum", Path(__file__).parent / "main.go"):
             shutil.copy(file, folder)
         subprocess.run(["go", "build", "-o", "ask", "."], cwd=folder, check=True)
-        command = [str(Path(folder, "ask")), str(nodes), str(questions)]
+        command = [str(Path(folder, "ask")), str(nodes), str(questions), *(["distinct"] if distinct else [])]
         speed, answers = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[:2]
     return float(speed.split()[0]), json.loads(answers.replace(" ", ","))
 
 
-def in_python(nodes: int, questions: int) -> tuple[float, list[int]]:
+def in_python(nodes: int, questions: int, *, distinct: bool) -> tuple[float, list[int]]:
     """Return the questions per second and the first answers of a snapshot."""
     objects: list[KubeObject] = []
     for number in range(nodes):
@@ -52,7 +52,8 @@ def in_python(nodes: int, questions: int) -> tuple[float, list[int]]:
     answers = []
     started = time.perf_counter()
     for number in range(questions):
-        pod = make_pod(f"ask-{number}").req(cpu=str(1 + number % _SIZES), memory="1Gi").obj()
+        cpu = f"{1000 + 7 * number}m" if distinct else str(1 + number % _SIZES)
+        pod = make_pod(f"ask-{number}").req(cpu=cpu, memory="1Gi").obj()
         answers.append(snapshot.feasible(pod).feasible)
     return questions / (time.perf_counter() - started), answers[:_SIZES]
 
@@ -61,9 +62,10 @@ def main() -> None:
     """Measure, compare the answers, and print both speeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--distinct", action="store_true", help="Ask for pods that all differ, instead of 32 sizes.")
     given = parser.parse_args()
-    theirs, expected = in_go(given.nodes, 10 * _SIZES)
-    ours, answers = in_python(given.nodes, 100 * _SIZES)
+    theirs, expected = in_go(given.nodes, 10 * _SIZES, distinct=given.distinct)
+    ours, answers = in_python(given.nodes, 100 * _SIZES, distinct=given.distinct)
     print(f"kube-scheduler's framework in Go: {theirs:,.0f} questions/s")
     print(f"Mooring's snapshot:               {ours:,.0f} questions/s ({ours / theirs:.0f} times)")
     print("the answers are equal" if answers == expected else f"the answers differ: {expected} and {answers}")

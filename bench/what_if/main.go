@@ -68,7 +68,11 @@ func main() {
 	var answers []int
 	started := time.Now()
 	for q := 0; q < questions; q++ {
-		asked := pod(fmt.Sprintf("ask-%d", q), fmt.Sprintf("%d", 1+q%32), "")
+		cpu := fmt.Sprintf("%d", 1+q%32)
+		if len(os.Args) > 3 { // all pods differ
+			cpu = fmt.Sprintf("%dm", 1000+7*q)
+		}
+		asked := pod(fmt.Sprintf("ask-%d", q), cpu, "")
 		state := framework.NewCycleState()
 		feasible := 0
 		_, status, _ := fwk.RunPreFilterPlugins(ctx, state, asked)

@@ -78,6 +78,18 @@ def test_the_same_configuration_moves_no_pod() -> None:
     assert (found["moved"], found["waitLonger"], found["waitShorter"]) == ([], [], [])
 
 
+def test_a_comparison_without_new_pods_says_so(tmp_path: Path) -> None:
+    manifest = tmp_path / "cluster.yaml"
+    manifest.write_text(
+        "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 4, pods: 10}}}\n---\n"
+        "{apiVersion: v1, kind: Pod, metadata: {name: waits}, spec: {containers: [{name: c, image: i,"
+        " resources: {requests: {cpu: 9}}}]}}\n"
+    )
+    done = run("replay", str(manifest), "--compare", "--config", PACKED)
+    assert "No pod got a node." in done.output, done.output
+    assert "No pod got a node." not in run("replay", DEMO, "--compare", "--config", PACKED).output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

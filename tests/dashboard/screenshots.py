@@ -127,6 +127,7 @@ def main() -> None:
                 page.fill("#what-if-drain", "general-000")
                 page.get_by_role("button", name="Show what would happen").click()
                 page.wait_for_selector("#what-if-result table")
+                page.evaluate("scrollTo(0, 0)")  # the form is shown too
             page.wait_for_function("!document.querySelector('[aria-busy]')")
             page.screenshot(path=str(IMAGES / f"{name}-{width}.png"), animations="disabled")
             context.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.dashboard.cluster_view import ClusterView
+from mooring.dashboard.cluster_view import NO_GROUP, ClusterView
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.testing import make_node, make_pod
 from tests.dashboard.scene import ZONE, engine_with, mixed, nodes, schedule
@@ -20,6 +20,11 @@ def test_columns_have_all_nodes_in_groups() -> None:
     assert sum(found["use"]) == 4 * 125  # permille of 8 cores
     assert found["totals"]["cpu"]["texts"] == ["4", "48"]
     assert found["resources"] == ["cpu", "memory", "pods"]
+
+
+def test_groups_can_be_switched_off() -> None:
+    found = ClusterView(mixed()).columns(NO_GROUP, "")
+    assert (found["group"], found["groups"], set(found["codes"])) == ("", [""], {0})
 
 
 def test_nodes_without_the_label_are_a_group() -> None:

@@ -21,6 +21,15 @@ def test_the_matrix_of_a_pending_pod_has_the_reason_of_every_node() -> None:
     assert "NodePorts" in found["skipped"]
 
 
+def test_rejected_nodes_that_passed_most_filters_come_first() -> None:
+    full = make_node("full").capacity(cpu="1", memory="1Gi", pods=10).obj()
+    smaller = make_node("smaller").capacity(cpu="1", memory="64Gi", pods=10).obj()
+    cordoned = make_node("cordoned").capacity(cpu="64", memory="64Gi", pods=10).unschedulable().obj()
+    engine = engine_with(cordoned, full, smaller, make_pod("big").req(cpu="8", memory="8Gi").obj())
+    rows = PodView(engine).matrix("default/big")["rows"]
+    assert [row["node"] for row in rows] == ["smaller", "full", "cordoned"]
+
+
 def test_the_matrix_of_a_placed_pod_has_raw_normalized_and_weighted_scores() -> None:
     engine = mixed()
     before = engine.cache.table.pods["default/web-0"].pod if "default/web-0" in engine.cache.table.pods else None

@@ -95,6 +95,11 @@ def test_every_view_of_mooring_up_and_its_live_updates(browser: Browser, built: 
                 page.fill("#what-if-drain", "node-0")
                 page.get_by_role("button", name="Show what would happen").click()
                 expect(page.locator("#what-if-result")).to_contain_text("Pods on nodes")
+                page.get_by_role("button", name="Add two nodes like").click()
+                expect(page.locator("#what-if-drain")).to_have_value("")
+                expect(page.locator("#what-if-result tbody tr").first).to_contain_text("+2")
+                page.get_by_role("button", name="How many pods with 1 CPU fit?").click()
+                expect(page.locator("#what-if-result h2")).to_contain_text("copies fit")
                 cookies = page.context.cookies()
                 assert [(each["httpOnly"], each["secure"], each["sameSite"]) for each in cookies] == [
                     (True, True, "Strict")
@@ -150,7 +155,8 @@ def test_five_thousand_nodes_and_fifty_thousand_pods(browser: Browser) -> None:
         canvas.click(position={"x": 3, "y": 25})  # the first node, below the title of its zone
         expect(page.locator("#node h2")).to_have_text("node-0")
         expect(page.locator("#node")).to_contain_text("default/small-45000")
-        page.select_option("#field-group-by", "")
+        page.select_option("#field-group-by", label="nothing")
+        expect(page.locator("#field-group-by")).to_have_value("(none)")  # also after the nodes are loaded again
         expect(canvas).to_have_attribute("aria-label", re.compile("usage of cpu"))
         page.select_option("#field-colour-by", label="score of a pod…")
         page.fill("#score-pod", "default/web-0")
@@ -256,6 +262,11 @@ def test_a_phone_and_both_colour_schemes(browser: Browser, scheme: str) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
         go(page, "pod/default%2Fgiant", "#matrix table")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        go(page, "plugins", "table.stacks")
+        assert page.get_by_role("cell", name="NodeResourcesFit").bounding_box()["height"] < 40  # not broken into pieces
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        go(page, "cluster/node-3", "#node")
+        expect(page.locator("#node h2")).to_be_in_viewport()
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(14, 20, 26)"
         assert dark == (scheme == "dark")
         page.get_by_role("button", name="Switch between dark and light").click()
@@ -276,3 +287,10 @@ def test_the_keyboard_reaches_everything(browser: Browser) -> None:
         )
         assert unnamed == 0
         assert page.locator("nav a[aria-current=page]").inner_text() == "Cluster"
+        page.fill("#find-node", "NODE-4")
+        page.keyboard.press("Enter")
+        expect(page.locator("#node h2")).to_have_text("node-4")
+        page.locator("#node").get_by_role("link", name="default/giant").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#matrix table")
+        assert page.evaluate("document.activeElement.id") == "main"

@@ -103,6 +103,15 @@ def test_the_state_is_the_observed_one_after_a_search_for_races() -> None:
     assert other.verdicts() == {"wrong": Verdict.DIFFERS, "a": Verdict.AGREES, "b": Verdict.AGREES}
 
 
+def test_a_pod_that_was_bound_and_deleted_is_gone_after_a_search_for_races() -> None:
+    other = Other(8, 9, 2)
+    wrong = other.create("wrong", cpu=1)
+    other.delete(other.bind(other.create("short", cpu=6), "n1"))
+    other.bind(wrong, "n2")  # no state explains it
+    other.bind(other.create("large", cpu=9), "n1")  # it fits only without the deleted pod
+    assert other.verdicts() == {"short": Verdict.AGREES, "wrong": Verdict.DIFFERS, "large": Verdict.AGREES}
+
+
 def test_pods_without_a_feasible_node_are_judged_too() -> None:
     other = Other(2)
     other.reject(other.create("huge", cpu=5))

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 #: The number of rows of each table in the short form.
 _ROWS: Final = 20
+#: For a comparison in which no pod got a node.
+_NOTHING_DECIDED: Final = (
+    "No pod got a node. Only pods that arrive or wait during the recording are decided; pods that had a node when it "
+    "began stay there. Record while pods are created."
+)
 
 
 @click.command()
@@ -219,6 +224,8 @@ def _comparison_report(found: RunComparison, *, wide: bool) -> list[Part]:
     metrics = changes(found.before.metrics, found.after.metrics)
     rows += [(each["metric"], _number(each["before"]), _number(each["after"])) for each in metrics]
     parts: list[Part] = [head, table("Effect", ("", "before", "after"), rows, right=("before", "after"))]
+    if not any(run.bound is not None for each in (found.before, found.after) for run in each.pods.values()):
+        parts.append(_NOTHING_DECIDED)
     for title, pods in (("Moved", found.moved), ("Wait longer", found.longer), ("Wait shorter", found.shorter)):
         if pods:
             parts.append(_pods(title, pods, wide=wide))

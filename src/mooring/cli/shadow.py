@@ -181,7 +181,10 @@ def _report(found: dict[str, Any]) -> list[Part]:
     rows = [
         (verdict, f"{count:,}", f"{found['failures'][verdict]:,}") for verdict, count in found["placements"].items()
     ]
+    head = f"{found['judged']:,} placements, {found['agreementPercent']} % without a difference."
+    if not found["judged"]:
+        head = "No placements: the other scheduler gave no pod a node in this time. Create pods, or wait longer."
     return [
-        f"{found['judged']:,} placements, {found['agreementPercent']} % without a difference.",
+        head,
         table("Decisions", ("verdict", "placements", "no node"), rows, right=("placements", "no node")),
     ]

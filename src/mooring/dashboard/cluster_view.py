@@ -31,6 +31,8 @@ _GROUP_LABELS: Final = (
     "topology.kubernetes.io/region",
     "node.kubernetes.io/instance-type",
 )
+#: Chosen as the label: no groups. Also the group of nodes without the label. No label has this key.
+NO_GROUP: Final = "(none)"
 #: The maximum number of groups and of labels to choose from, and of pods, labels and rejections of one node.
 MAX_GROUPS: Final = 200
 _MAX_LABELS: Final = 100
@@ -63,6 +65,7 @@ class ClusterView:
         table = self._table
         labels = self._labels()
         group = group or next((key for key in _GROUP_LABELS if key in labels), "")
+        group = "" if group == NO_GROUP else group
         codes, groups = self._groups(group, labels)
         resource = self._known(resource)
         totals = self._totals()
@@ -124,7 +127,7 @@ class ClusterView:
             place[column.code_of[value]] = number
         codes = place[Nodes(table).codes(column)]
         absent = bool((codes == len(order)).any())
-        return codes.tolist(), [*order, *(["(none)"] if absent else [])]
+        return codes.tolist(), [*order, *([NO_GROUP] if absent else [])]
 
     def _known(self, resource: str) -> str:
         resource = resource or "cpu"

@@ -204,7 +204,7 @@ class PodView:
         return _Answers(runner, evaluation, outcome.state, failure, scores)
 
     def _order(self, answers: _Answers) -> list[int]:
-        """Return the rows: feasible ones by total, then those that the last plugins rejected."""
+        """Return the rows: feasible ones by total, then rejected ones."""
         feasible = answers.evaluation.feasible
         totals = sum((each.weighted for each in answers.scores.values()), np.zeros(len(feasible), dtype=np.int64))
         best: list[int] = feasible[np.argsort(-totals, kind="stable")].tolist()
@@ -212,8 +212,20 @@ class PodView:
         if chosen in best:
             best.remove(chosen)
             best.insert(0, chosen)
-        known = set(best)
-        return [*best, *(row for row in range(len(self._engine.cache.table)) if row not in known)]
+        return [*best, *self._rejected(answers)]
+
+    def _rejected(self, answers: _Answers) -> list[int]:
+        """Return the rows of rejected nodes: those that passed most filters first, then those with fewest reasons."""
+        places = {each.name: place for place, each in enumerate(answers.runner.profile.filters)}
+        size = len(self._engine.cache.table)
+        passed, reasons = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        for status, rows in answers.evaluation.statuses.groups() if answers.evaluation.statuses is not None else ():
+            passed[rows], reasons[rows] = places.get(status.plugin, -1), len(status.reasons)
+        order = np.lexsort((reasons, -passed))
+        rejected = np.ones(size, dtype=np.bool_)
+        rejected[answers.evaluation.feasible] = False
+        found: list[int] = order[rejected[order]].tolist()
+        return found
 
     def _row(self, answers: _Answers, row: int, place: int | None, filters: list[str]) -> dict[str, Any]:
         name = self._engine.cache.table.nodes[row].name

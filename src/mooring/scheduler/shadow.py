@@ -247,18 +247,19 @@ class Shadow:
         later = [change for change in past if is_bind(change) and self._queued_before(pod, change.new)]
         earlier = [change for change in future if is_bind(change) and not self._queued_before(pod, change.new)]
         if later or earlier:
-            yield later, earlier, "it was decided in the order of the queue"
+            yield _with_later_ones(later, past), earlier, "it was decided in the order of the queue"
         for count in range(1, len(past) + 1):
             yield past[:count], [], before(past[count - 1])
         for count in range(1, len(future) + 1):
             yield [], future[:count], after(future[count - 1])
         for change in past:
-            yield [change], [], before(change)
+            yield _with_later_ones([change], past), [], before(change)
         for change in future:
             yield [], [change], after(change)
         for change in past:
+            hidden = _with_later_ones([change], past)
             for other in future[:10]:
-                yield [change], [other], f"it was decided before {_told(change)} and after {_told(other)}"
+                yield hidden, [other], f"it was decided before {_told(change)} and after {_told(other)}"
 
     def _changes_around(self, pod: Pod, decided: ObservedChange) -> tuple[list[ObservedChange], list[ObservedChange]]:
         """Return the changes before a decision, newest first, and those after it that may have preceded it."""
@@ -385,6 +386,23 @@ def is_equivalent(old: Pod, new: Pod) -> bool:
     same = old.node_name == new.node_name and old.labels == new.labels and old.spec == new.spec
     nominated = old.status.nominated_node_name != new.status.nominated_node_name
     return same and not nominated and old.is_terminating == new.is_terminating
+
+
+def _with_later_ones(changes: list[ObservedChange], past: list[ObservedChange]) -> list[ObservedChange]:
+    """Return past changes with the later ones of the same objects, newest first.
+
+    Only together can they be taken back: a pod that was bound and then deleted would be bound again afterwards.
+    """
+    oldest: dict[str, int] = {}
+    for change in changes:
+        oldest[_uid(change)] = min(change.number, oldest.get(_uid(change), change.number))
+    return [each for each in past if each.number >= oldest.get(_uid(each), each.number + 1)]
+
+
+def _uid(change: ObservedChange) -> str:
+    item = change.new if change.new is not None else change.old
+    assert item is not None
+    return item.uid or f"{item.kind} {item.namespace}/{item.name}"
 
 
 def _matters(change: ObservedChange, pod: Pod) -> bool:

@@ -31,7 +31,7 @@ const updates = new Updates((name, data) => {
   page?.update?.(name, data);
 }, (state) => {
   live.dataset.state = state;
-  live.textContent = state === "live" ? "live" : "connection lost";
+  live.textContent = state === "live" ? "live" : "connection lost; trying again";
 });
 
 async function route() {
@@ -39,13 +39,18 @@ async function route() {
   const known = name in PAGES ? name : "cluster";
   document.title = `${TITLES[known]} · Mooring`;
   for (const link of document.querySelectorAll(".tabs a")) {
-    if (link.getAttribute("href") === `#/${known}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.getAttribute("href") === `#/${known}`) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "center" });
+    } else link.removeAttribute("aria-current");
   }
   const wanted = rest.map(decodeURIComponent).join("/");
   if (page instanceof PAGES[known] && page.go?.(wanted)) return;
   page?.leave?.();
+  const inside = main.contains(document.activeElement);
   main.replaceChildren(loading());
+  scrollTo(0, 0);
+  if (inside) main.focus(); // whoever follows a link with the keyboard continues at the start of the new view
   const made = (page = new PAGES[known](context));
   try {
     summary ??= await get("summary");

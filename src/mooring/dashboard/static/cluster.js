@@ -1,10 +1,11 @@
 import { get } from "./api.js";
-import { badge, h, loading, meter, nodeLink, number, percent, podLink, problem, safe, select, table, text } from "./dom.js";
+import { amount, badge, h, loading, meter, nodeLink, number, percent, podLink, problem, safe, select, table, text } from "./dom.js";
 import { Heatmap, scale } from "./heatmap.js";
 
 const CORDONED = 1;
 const TAINTED = 2;
 const SCORE = "(score of a pod)";
+const NO_GROUP = "(none)"; // without a choice, the server chooses
 
 export class ClusterPage {
   constructor(context) {
@@ -14,6 +15,8 @@ export class ClusterPage {
     this.choice = { group: "", resource: "cpu", pod: "", plugin: "" };
     this.tiles = h("div", { class: "tiles" });
     this.tools = h("div", { class: "toolbar" });
+    this.finder = h("input", { id: "find-node", type: "search", placeholder: "part of its name", autocomplete: "off", oninput: () => this.seek(),
+      onkeydown: (event) => { if (event.key === "Enter" && this.heat.selected >= 0 && event.target.value.trim()) this.choose(this.heat.selected); } });
     this.canvas = h("canvas", { tabindex: "0", role: "img" });
     this.tip = h("div", { class: "tip", hidden: true });
     this.map = h("div", { class: "map" }, this.canvas, this.tip);
@@ -31,9 +34,8 @@ export class ClusterPage {
     this.context.show(this.choice.resource);
     this.node = node;
     this.events();
-    this.columns.append(h("section", {},
-      h("div", { class: "card" }, this.tools, this.map, this.spoken, this.legend),
-      this.listing), this.side);
+    this.drawing = h("div", { class: "card" }, this.tools, this.map, this.spoken, this.legend);
+    this.columns.append(h("section", {}, this.drawing, this.listing), this.side);
     addEventListener("resize", this.resized);
     this.watch = new ResizeObserver(() => { if (this.map.clientWidth && Math.abs(this.map.clientWidth - (this.heat.width ?? 0)) > 2) this.arrange(); });
     this.watch.observe(this.map);
@@ -57,8 +59,7 @@ export class ClusterPage {
 
   async load() {
     try {
-      const choice = { group: this.data?.group ?? "", ...pick(this.choice) };
-      this.data = await get("cluster", choice);
+      this.data = await get("cluster", pick(this.choice));
       this.context.show(this.choice.resource);
       this.showTools();
       this.showTiles();
@@ -114,6 +115,7 @@ export class ClusterPage {
 
   redraw() {
     if (!this.data || !this.heat.cells) return;
+    this.drawing.hidden = !this.data.names.length;
     this.heat.selected = this.node ? this.data.names.indexOf(this.node) : -1;
     this.heat.draw((row) => this.colour(row), (row) => this.marked(row));
     this.showLegend();
@@ -148,11 +150,12 @@ export class ClusterPage {
     const tiles = [
       tile("nodes", number(this.data.names.length)),
       tile("pods on nodes", number(summary.pods)),
-      h("a", { class: "tile", href: "#/queue" }, h("div", { class: "number" }, number(pending)), h("div", { class: "name" }, "pending pods")),
+      h("a", { class: "tile", href: "#/queue" }, h("div", { class: "number" }, number(pending)), h("div", { class: "name" }, summary.batch ? "pending pods, besides gangs" : "pending pods")),
     ];
     for (const [name, total] of Object.entries(this.data.totals).slice(0, 4)) {
-      tiles.push(h("div", { class: "tile", title: `${total.texts[0]} of ${total.texts[1]}` }, h("div", { class: "number" }, percent(total.share)),
-        h("div", { class: "name" }, text(`${name} requested`)), meter(total.share)));
+      const [used, all] = total.texts.map(amount);
+      tiles.push(h("div", { class: "tile" }, h("div", { class: "number" }, percent(total.share)),
+        h("div", { class: "name" }, name === "pods" ? "of the room for pods" : text(`${name} requested`)), meter(total.share), h("div", { class: "name" }, `${used} of ${all}`)));
     }
     this.tiles.replaceChildren(...tiles);
   }
@@ -161,8 +164,9 @@ export class ClusterPage {
     const labels = Object.entries(this.data.labels).map(([key, count]) => [key, `${key} (${count})`]);
     const colours = [...this.data.resources.map((each) => [each, `usage: ${each}`]), [SCORE, "score of a pod…"]];
     const parts = [
-      select("Group by", [["", "nothing"], ...labels], this.data.group, (value) => { this.data.group = value; this.choice.group = value; this.load(); }),
+      select("Group by", [[NO_GROUP, "nothing"], ...labels], this.data.group || NO_GROUP, (value) => { this.choice.group = value; this.load(); }),
       select("Colour by", colours, this.asking ? SCORE : this.choice.resource, (value) => this.pickColour(value)),
+      h("div", {}, h("label", { for: "find-node" }, "Find a node"), this.finder),
     ];
     if (this.asking) {
       const found = h("datalist", { id: "pods-found" });
@@ -216,7 +220,7 @@ export class ClusterPage {
     const rows = this.data.names.map((_, row) => row);
     const sorted = rows.sort((a, b) => rank(b) - rank(a)).slice(0, 25);
     if (!sorted.length) {
-      this.listing.replaceChildren(h("div", { class: "card" }, h("p", { class: "empty" }, "The cluster has no nodes yet.")));
+      this.listing.replaceChildren(h("div", { class: "card" }, h("p", { class: "empty" }, h("b", {}, "The cluster has no nodes yet."), h("br"), "They appear here as soon as they register with the API server.")));
       return;
     }
     this.listing.replaceChildren(h("details", { class: "card", open: this.listed, ontoggle: (event) => { this.listed = event.target.open; } },
@@ -241,13 +245,27 @@ export class ClusterPage {
         event.preventDefault();
         const row = this.heat.next(event.key);
         if (row < 0) return;
-        this.heat.selected = row;
-        this.heat.draw((each) => this.colour(each), (each) => this.marked(each));
-        this.spoken.textContent = safe(this.told(row));
-        this.point(row);
+        this.select(row);
       } else if (event.key === "Enter" && this.heat.selected >= 0) this.choose(this.heat.selected);
       else if (event.key === "Escape") { this.tip.hidden = true; location.hash = "#/cluster"; }
     });
+  }
+
+  select(row) {
+    this.heat.selected = row;
+    this.heat.draw((each) => this.colour(each), (each) => this.marked(each));
+    this.spoken.textContent = safe(this.told(row));
+    this.point(row);
+  }
+
+  // Selects the first node whose name contains what is typed; Enter opens it.
+  seek() {
+    const typed = this.finder.value.trim().toLowerCase();
+    const row = typed ? this.data.names.findIndex((name) => name.toLowerCase().includes(typed)) : -1;
+    if (row >= 0) { this.select(row); return; }
+    this.tip.hidden = true;
+    this.redraw();
+    this.spoken.textContent = typed ? "No node has such a name." : "";
   }
 
   told(row) {
@@ -288,6 +306,8 @@ export class ClusterPage {
     try {
       const details = await get("node", { name });
       if (this.node === name) this.side.replaceChildren(nodeCard(details));
+      // On a narrow screen the node is below the map.
+      if (opened && this.side.offsetTop > this.columns.offsetTop + 40) this.side.scrollIntoView({ block: "start" });
     } catch (error) {
       this.side.replaceChildren(problem(error));
     }
@@ -299,7 +319,7 @@ function nodeCard(node) {
   const state = node.unschedulable ? badge("cordoned", "warn") : node.ready === "True" ? badge("ready", "good") : badge(node.ready ? "not ready" : "no status", "bad");
   return h("div", { class: "card", id: "node" },
     h("div", { class: "head" }, h("h2", {}, text(node.name)), h("span", {}, state, " ", h("a", { href: "#/cluster", "aria-label": "Close the node" }, "Close"))),
-    node.resources.map((each) => h("div", { class: "small resource" }, h("span", {}, text(each.name), ` ${each.texts[0]} of ${each.texts[1]} (${percent(each.share)})`), meter(each.share))),
+    node.resources.map((each) => h("div", { class: "small resource" }, h("span", {}, text(each.name), ` ${amount(each.texts[0])} of ${amount(each.texts[1])} (${percent(each.share)})`), meter(each.share))),
     section("Taints", node.taints.length ? h("div", { class: "chips" }, node.taints.map((each) => h("span", { class: "chip mono" }, text(`${each.key}${each.value ? `=${each.value}` : ""}:${each.effect}`)))) : h("p", { class: "muted small" }, "none")),
     section("Rejections", node.rejections.length ? node.rejections.map((each) => h("p", { class: "small" }, podLink(each.pod), each.pods > 1 ? ` and ${number(each.pods - 1)} like it` : "", ": ",
       h("b", {}, text(each.plugin)), " ", text(each.reasons.join(", ")))) : h("p", { class: "muted small" }, "No pending pod is rejected here.")),

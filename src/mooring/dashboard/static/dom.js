@@ -27,12 +27,17 @@ export const text = (value) => h("bdi", { dir: "auto" }, value);
 export const podLink = (key) => h("a", { href: `#/pod/${encodeURIComponent(key)}` }, text(key));
 export const nodeLink = (name) => h("a", { href: `#/cluster/${encodeURIComponent(name)}` }, text(name));
 
+// On a narrow screen, a table with many columns shows each row as a list of titles and values. The roles stay those of a table.
+const STACKED = 5;
+
 export function table(columns, rows, empty = "Nothing here.") {
   if (!rows.length) return h("p", { class: "empty" }, empty);
-  const right = new Set(columns.filter((each) => each.right).map((each) => each.title));
-  return h("div", { class: "scroll" }, h("table", {},
-    h("thead", {}, h("tr", {}, columns.map((each) => h("th", { scope: "col", class: right.has(each.title) ? "right" : null }, each.title)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((each) => h("td", { class: [each.right && "right", each.tight && "tight"].filter(Boolean).join(" ") || null }, each.cell(row))))))));
+  const stacks = columns.length >= STACKED;
+  const role = (name) => (stacks ? name : null);
+  const kind = (each) => [each.right && "right", each.tight && "tight"].filter(Boolean).join(" ") || null;
+  return h("div", { class: "scroll" }, h("table", { class: stacks ? "stacks" : null, role: role("table") },
+    h("thead", { role: role("rowgroup") }, h("tr", { role: role("row") }, columns.map((each) => h("th", { scope: "col", role: role("columnheader"), class: each.right ? "right" : null }, each.title)))),
+    h("tbody", { role: role("rowgroup") }, rows.map((row) => h("tr", { role: role("row") }, columns.map((each) => h("td", { class: kind(each), role: role("cell"), "data-title": stacks ? each.title : null }, each.cell(row))))))));
 }
 
 export function meter(share, label) {
@@ -44,6 +49,21 @@ export function meter(share, label) {
 
 export const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 export const number = (value) => Number(value ?? 0).toLocaleString("en");
+// A quantity as people read it: 43750m is 43.8, 33k is 33,000, and 266240Mi is 260Gi.
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+export function amount(quantity) {
+  const found = String(quantity).match(/^(\d+)(m|[kMGTPE]|[KMGTPE]i)?$/);
+  if (!found) return quantity;
+  const round = (value) => Number(value.toFixed(value < 10 ? 2 : 1)).toLocaleString("en");
+  if (found[2] === "m") return round(Number(found[1]) / 1000);
+  const thousands = ["", "k", "M", "G", "T", "P", "E"].indexOf(found[2] ?? "");
+  if (thousands >= 0) return number(Number(found[1]) * 1000 ** thousands);
+  let [value, unit] = [Number(found[1]), BINARY.indexOf(found[2])];
+  while (value >= 1024 && unit < BINARY.length - 1) { value /= 1024; unit += 1; }
+  return round(value) + BINARY[unit];
+}
+
 export const badge = (label, kind = "") => h("span", { class: `badge ${kind}` }, label);
 export const loading = () => h("p", { class: "empty", "aria-busy": "true" }, "Loading…");
 

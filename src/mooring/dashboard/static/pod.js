@@ -55,7 +55,7 @@ export class PodPage {
           this.results.replaceChildren(table([
             { title: "Pod", cell: (each) => podLink(each.pod) },
             { title: "Node", cell: (each) => (each.node ? nodeLink(each.node) : badge("no node", "warn")) },
-          ], pods.slice(0, 20), "No pod has such a name."));
+          ], pods.slice(0, 20), this.search.value.trim() ? "No pod has such a name." : "The cluster has no pods yet."));
         } catch (error) {
           this.results.replaceChildren(problem(error));
         }
@@ -79,7 +79,7 @@ export class PodPage {
     try {
       const found = await get("matrix", { name: key, offset, limit: PAGE, search: this.filter ?? "" });
       if (this.key !== key) return;
-      this.matrix = { ...found, offset };
+      this.matrix = { ...found, offset, search: this.filter ?? "" };
       this.drawMatrix();
     } catch (error) {
       this.place.replaceChildren(h("h2", {}, "Decision"), h("p", { class: "muted" }, error.message));
@@ -119,6 +119,7 @@ export class PodPage {
     const last = Math.min(found.nodes, found.offset + found.rows.length);
     this.place.replaceChildren(
       h("div", { class: "head" }, h("h2", {}, "Decision: nodes and plugins"), h("div", { role: "group", "aria-label": "Scores" }, modes)),
+      ...won(found),
       h("p", { class: "muted" }, `${number(found.feasible)} nodes are feasible, ${number(Math.max(0, rejected))} are rejected. `, found.present ? "As if the pod were not on its node." : "", found.extenders ? " Extenders are not asked." : "",
         found.skipped.length ? ` Not concerned: ${found.skipped.join(", ")}.` : ""),
       h("div", { class: "toolbar" }, h("div", {}, h("label", { for: "matrix-filter" }, "Filter by the name of a node"), filter)),
@@ -126,7 +127,7 @@ export class PodPage {
       h("div", { class: "legend" }, h("span", {}, "✓ passed"), h("span", {}, "✗ rejected, with the reason"), h("span", {}, "· not asked: an earlier plugin rejected the node"),
         found.scorers.length && this.shown === "weighted" ? h("span", {}, "71 → 71: the raw and the normalized score, below the weighted one") : null),
       h("div", { class: "toolbar" },
-        h("span", { class: "muted small" }, found.nodes ? `${number(found.offset + 1)}–${number(last)} of ${number(found.nodes)}` : ""),
+        h("span", { class: "muted small" }, found.nodes ? `Nodes ${number(found.offset + 1)}–${number(last)} of ${number(found.nodes)}` : ""),
         found.offset > 0 ? h("button", { class: "quiet", type: "button", onclick: () => this.loadMatrix(Math.max(0, found.offset - PAGE)) }, "Previous") : null,
         last < found.nodes ? h("button", { class: "quiet", type: "button", onclick: () => this.loadMatrix(found.offset + PAGE) }, "Next") : null));
   }
@@ -140,12 +141,24 @@ export class PodPage {
         filters.map(() => h("td", { class: "pass" }, h("span", { "aria-label": "passed" }, "✓"))));
     }
     const at = filters.indexOf(row.plugin);
+    name.append(h("div", { class: "small beside", "aria-hidden": "true" }, text(`✗ ${row.reasons.join(", ") || row.code}`))); // its column may be far away on a phone
     const none = () => h("td", { class: "off" }, h("span", { "aria-label": "not asked" }, "·"));
     const told = h("td", { class: "reject", colspan: at < 0 ? Math.max(1, found.scorers.length) : null }, "✗ ", at < 0 ? h("b", {}, text(row.plugin)) : null, " ", text(row.reasons.join(", ") || row.code));
     return h("tr", {}, name, found.feasible ? h("td", { class: "score muted" }, "–") : null,
       at < 0 ? told : found.scorers.map(none),
       filters.map((_, place) => (at < 0 || place > at ? none() : place < at ? h("td", { class: "pass" }, h("span", { "aria-label": "passed" }, "✓")) : told)));
   }
+}
+
+// Why the first node is better than the second one.
+function won(found) {
+  const [first, second] = found.rows;
+  if (found.offset || found.search || !second?.feasible) return [];
+  const name = first.node === found.present ? "It runs on" : found.present ? "Now it would run on" : "It would run on";
+  if (first.total === second.total) return [h("p", { class: "note" }, `${name} `, text(first.node), `. Other nodes have the same total, ${number(first.total)}.`)];
+  const gains = found.scorers.map((each, place) => [each.name, first.scores[place][2] - second.scores[place][2]]).filter(([, gain]) => gain)
+    .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).map(([plugin, gain]) => `${plugin} ${gain > 0 ? "+" : "−"}${number(Math.abs(gain))}`);
+  return [h("p", { class: "note" }, `${name} `, text(first.node), `: ${number(first.total - second.total)} more than `, text(second.node), ` (${gains.join(", ")}).`)];
 }
 
 // A name of a plugin, which may break between its words.

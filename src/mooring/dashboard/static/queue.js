@@ -62,7 +62,7 @@ export class QueuePage {
       { title: "Reason", cell: (each) => h("div", {}, text(each.reason), h("div", { class: "small muted" }, badge(each.part, each.part === "gated" ? "info" : "warn"), " ", text(each.plugin))) },
       { title: "Pods", right: true, cell: (each) => h("div", {}, number(each.pods), meter(0.84 * each.pods / most, `${each.pods} pods`)) },
       { title: "For example", cell: (each) => podLink(each.example) },
-    ], reasons, "No pod waits. New pods are placed at once.");
+    ], reasons, "No pod waits.");
   }
 
   pods(rows, count) {
@@ -77,8 +77,8 @@ export class QueuePage {
       { title: "Pod", cell: (each) => podLink(each.pod) },
       { title: "Priority", right: true, cell: (each) => number(each.priority) },
       { title: "Attempts", right: true, cell: (each) => number(each.attempts) },
-      { title: "Waits since", tight: true, cell: (each) => ago(each.since) },
-    ], rows, "No pod here.");
+      { title: "Waiting", tight: true, cell: (each) => ago(each.since) },
+    ], rows, `No pod is ${this.part === "backoff" ? "in backoff" : this.part}.`);
     return h("div", {}, shown, count > rows.length ? h("p", { class: "muted small" }, `The first ${number(rows.length)} of ${number(count)}.`) : null);
   }
 
@@ -95,8 +95,8 @@ export class QueuePage {
         { title: "Gangs (waiting)", right: true, cell: (each) => `${number(each.gangs)} (${number(each.waiting)})` },
       ], queues, "There are no queues.")),
       h("section", { class: "card" }, h("h2", {}, "Gangs that wait"), table([
-        { title: "Gang", cell: (each) => h("div", {}, text(each.gang), each.pod ? h("div", { class: "small" }, h("a", { href: `#/pod/${encodeURIComponent(each.pod)}` }, "What would help?")) : null, h("div", { class: "small muted" }, text(`queue ${each.queue}`))) },
-        { title: "Pods", right: true, cell: (each) => `${number(each.pods)} of ${number(each.minMember)}` },
+        { title: "Gang", cell: (each) => h("div", {}, text(each.gang), h("div", { class: "small muted" }, text(`queue ${each.queue}`)), each.pod ? h("a", { class: "small", href: `#/pod/${encodeURIComponent(each.pod)}` }, "What would help?") : null) },
+        { title: "Pods", right: true, tight: true, cell: (each) => `${number(each.pods)} of ${number(each.minMember)}` },
         { title: "Waits for", cell: (each) => h("div", {}, each.gate ? badge(each.gate, "warn") : null, " ", text(each.text)) },
       ], gangs, "No gang waits.")))];
   }

@@ -1,4 +1,4 @@
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { badge, h, loading, nodeLink, number, percent, podLink, problem, table, text } from "./dom.js";
 
 const FIELDS = [
@@ -9,10 +9,20 @@ const FIELDS = [
   ["weights", "Weights", "NodeAffinity=5", "Weights of Score plugins"],
 ];
 
+const POD = `apiVersion: v1
+kind: Pod
+metadata: {name: one-cpu}
+spec:
+  containers:
+  - name: main
+    image: example
+    resources: {requests: {cpu: 1, memory: 1Gi}}
+`;
+
 export class WhatIfPage {
   constructor(context) {
     this.context = context;
-    this.result = h("div", { "aria-live": "polite" });
+    this.result = h("div", { id: "what-if-answer", "aria-live": "polite" });
     this.inputs = {};
   }
 
@@ -27,12 +37,31 @@ export class WhatIfPage {
     this.button = h("button", { type: "submit" }, "Show what would happen");
     return [h("form", { class: "card", onsubmit: (event) => { event.preventDefault(); this.ask(); } }, h("h2", {}, "What if"),
       h("p", { class: "muted" }, "The cluster is simulated without and with the changes. Nothing is changed in it."),
+      await this.examples(),
       h("div", { class: "fields" }, fields),
       h("div", { class: "halves" },
         h("div", {}, h("label", { for: "what-if-add" }, "Add or replace objects (manifests)"), this.manifest,
           h("p", {}, this.fit, " ", h("label", { for: "what-if-fit", class: "inline" }, "Count how many copies of these objects fit"))),
         h("div", {}, h("label", { for: "what-if-config" }, "Another configuration of the scheduler"), this.config)),
       this.button), this.result];
+  }
+
+  // Questions about this cluster, to start with.
+  async examples() {
+    const label = "node.kubernetes.io/instance-type";
+    const { names, use, flags, labels, groups, codes } = await get("cluster", {}).then((found) => (label in found.labels ? get("cluster", { group: label }) : found));
+    if (!names.length) return null;
+    const rows = names.map((_, row) => row).filter((row) => !flags[row]);
+    const fullest = names[rows.reduce((best, row) => (use[row] > use[best] ? row : best), rows[0] ?? 0)];
+    const most = codes.reduce((counts, code) => { counts[code] = (counts[code] ?? 0) + 1; return counts; }, []);
+    const type = label in labels ? groups[most.indexOf(Math.max(...most.map((each) => each ?? 0)))] : fullest;
+    const offer = (title, values, manifest = "") => h("button", { class: "choice", type: "button", onclick: () => {
+      for (const [name, input] of Object.entries(this.inputs)) input.value = values[name] ?? "";
+      [this.manifest.value, this.fit.checked, this.config.value] = [manifest, manifest !== "", ""];
+      this.ask();
+    } }, title);
+    return h("div", { class: "examples" }, h("span", { class: "small muted" }, "For example:"), offer(["Add two nodes like ", text(type)], { addNodes: `${type}=2` }),
+      offer(["Drain ", text(fullest)], { drain: fullest }), offer("How many pods with 1 CPU fit?", {}, POD));
   }
 
   async ask() {
@@ -52,6 +81,7 @@ export class WhatIfPage {
       this.result.replaceChildren(problem(error));
     } finally {
       this.button.disabled = false;
+      this.result.scrollIntoView({ block: "nearest" });
     }
   }
 
@@ -85,7 +115,7 @@ function compared(answer) {
   const uses = Object.entries(answer.utilization).filter(([, use]) => use.before || use.after).map(([name, use]) => [`${name} requested`, use.before, use.after, " %"]);
   const groups = [["Moved", answer.moved, "info"], ["Becomes schedulable", answer.scheduled, "good"], ["Becomes pending", answer.pending, "bad"], ["Evicted", answer.evicted, "warn"]];
   return [
-    h("section", { class: "card", id: "what-if-result" }, h("h2", {}, "Now and then"),
+    h("section", { class: "card", id: "what-if-result" }, h("h2", {}, "Now and with the changes"),
       answer.notes.map((each) => h("p", { class: "note" }, text(each))),
       table([
         { title: "", cell: (row) => text(row[0]) },
