@@ -80,6 +80,7 @@ def known() -> dict[str, Any]:
         "batch": _documents(rbac_manifests.batch_rules()),
         "lockingNodes": _documents([rbac_manifests.LOCKING_NODES]),
         "readingDevices": _documents([rbac_manifests.READING_DEVICES]),
+        "readingReports": _documents([rbac_manifests.READING_REPORTS]),
         "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.VOLCANO_DETECTION]),
         "webhooks": {
             kind: [{"path": hook.path, **each} for hook, each in zip(hooks, admission.webhooks(hooks), strict=True)]

@@ -63,6 +63,12 @@ def config_map_place(conf: BatchConf) -> tuple[str, str]:
     )
 
 
+def reads_reports(conf: BatchConf) -> bool:
+    """Return whether the plugin is configured to assign NPUs of MindCluster."""
+    arguments = _arguments(conf)
+    return arguments is not None and MINDCLUSTER in _enabled(arguments)
+
+
 def locks_nodes(conf: BatchConf) -> bool:
     """Return whether the plugin is configured to lock nodes."""
     arguments = _arguments(conf)
