@@ -167,10 +167,15 @@ def test_the_image_processor(held: str, wanted: str, fits: bool) -> None:
     assert bool(given(tested.fit(asking(4, vnpu_dvpp=wanted), ""))) == fits
 
 
-@pytest.mark.parametrize(("groups", "cores", "fits"), [(2, 4, True), (3, 4, False), (3, 2, True), (4, 2, False), (4, 1, True)])
+@pytest.mark.parametrize(
+    ("groups", "cores", "fits"), [(2, 4, True), (3, 4, False), (3, 2, True), (4, 2, False), (4, 1, True)]
+)
 def test_groups_of_cores(groups: int, cores: int, fits: bool) -> None:
     """Pods of one core in so many groups leave at least four cores."""
-    busy = [(asking(1, f"q{number}", on="0-vir01", real=f"Ascend310P-1c-{number}-0_{number}"), True) for number in range(groups)]
+    busy = [
+        (asking(1, f"q{number}", on="0-vir01", real=f"Ascend310P-1c-{number}-0_{number}"), True)
+        for number in range(groups)
+    ]
     assert bool(given(npus(*busy, made=npu_node(1)).fit(asking(cores), ""))) == fits
 
 
@@ -252,7 +257,11 @@ def test_what_is_evicted_and_kept_after_all_is_as_before() -> None:
 
 
 def test_other_types() -> None:
-    labels = {"accelerator": "huawei-Ascend910", "servertype": "Ascend910-20", "node.kubernetes.io/npu.chip.name": "910B3"}
+    labels = {
+        "accelerator": "huawei-Ascend910",
+        "servertype": "Ascend910-20",
+        "node.kubernetes.io/npu.chip.name": "910B3",
+    }
     made = npu_node(1, 20, **labels)
     reports = NpuReports({"a": NpuReport({"huawei.com/Ascend910": "Ascend910-3"}, 5)}, self_maintained=False)
     assert given(npus(made=made, reports=reports).fit(asking(20), "")) == "3"

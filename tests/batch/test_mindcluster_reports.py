@@ -50,7 +50,9 @@ def test_reports_of_each_node() -> None:
         conf(useClusterInfoManager="false", **{"self-maintain-available-card": False}),
         [
             config_map(
-                "mindx-dl-deviceinfo-a", "kube-system", DeviceInfoCfg={"DeviceInfo": {"DeviceList": LIST, "UpdateTime": 7}}
+                "mindx-dl-deviceinfo-a",
+                "kube-system",
+                DeviceInfoCfg={"DeviceInfo": {"DeviceList": LIST, "UpdateTime": 7}},
             ),
             config_map("mindx-dl-deviceinfo-b", "mindx-dl", DeviceInfoCfg={}),
             config_map("mindx-dl-nodeinfo-a", "mindx-dl", NodeInfo={"NodeInfo": {"NodeStatus": "Healthy"}}),

@@ -199,7 +199,9 @@ class MindClusterNpus:
         report = self._reports.devices.get(self._node.name, NpuReport())
         found = dict(report.devices)
         updated = report.updated > 0
-        kind = next((each for each in ("Ascend910", _310P, "Ascend310") if any(each in key for key in found)), "Ascend910")
+        kind = next(
+            (each for each in ("Ascend910", _310P, "Ascend310") if any(each in key for key in found)), "Ascend910"
+        )
         key = _PREFIX + kind
         if self._reports.self_maintained and key in found:
             names = _base(self._node.annotations.get(_BASE, ""))
@@ -294,9 +296,7 @@ class MindClusterNpus:
     def _usable(self, wanted: _Wanted) -> Iterator[_Chip]:
         """Yield the NPUs that have enough for a template."""
         groups = self._layout.kind == _310P
-        return (
-            chip for chip in self._chips.values() if not chip.unsettled and chip.has(wanted.amount, groups=groups)
-        )
+        return (chip for chip in self._chips.values() if not chip.unsettled and chip.has(wanted.amount, groups=groups))
 
     def _choose(self, wanted: _Wanted) -> str:
         """Return the annotation that assigns NPUs; empty if there are not enough."""

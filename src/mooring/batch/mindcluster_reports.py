@@ -93,9 +93,7 @@ def in_places(config_map: Mapping[str, Any], places: Iterable[Place]) -> bool:
     """Return whether a ConfigMap is in one of the places."""
     metadata = config_map.get("metadata") or {}
     labels = metadata.get("labels") or {}
-    return any(
-        metadata.get("namespace") == place.namespace and labels.get(place.label) == "true" for place in places
-    )
+    return any(metadata.get("namespace") == place.namespace and labels.get(place.label) == "true" for place in places)
 
 
 def _is_true(conf: BatchConf, name: str) -> bool:

@@ -30,7 +30,11 @@ def reports(*nodes: str) -> Object:
     lists = {"huawei.com/Ascend310P": "", "huawei.com/Ascend310P-Unhealthy": ""}
     data = {f"mindx-dl-deviceinfo-{each}": {"DeviceList": lists, "UpdateTime": 5} for each in nodes}
     labels = {"mx-consumer-volcano": "true"}
-    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "mindx-dl", "labels": labels}}
+    head = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "mindx-dl", "labels": labels},
+    }
     return {**head, "data": {name: json.dumps(data)}}
 
 

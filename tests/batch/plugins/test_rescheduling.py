@@ -27,7 +27,9 @@ def running(name: str, on: str, cpu: str = "1", priority: int | None = None, **l
     return made
 
 
-def evicted(usage: dict[str, Any], *pods: Object, arguments: str = ARGUMENTS, nodes: tuple[Object, ...] = ()) -> list[str]:
+def evicted(
+    usage: dict[str, Any], *pods: Object, arguments: str = ARGUMENTS, nodes: tuple[Object, ...] = ()
+) -> list[str]:
     """Two nodes of 4 CPUs, unless others are given."""
     objects = [queue("default"), *(nodes or (node("a"), node("b"))), group("g", 0, phase="Running"), *pods]
     text = conf(("rescheduling",), actions=ACTIONS, rescheduling=arguments)
@@ -70,7 +72,10 @@ def test_lowest_priority_and_quality_of_service_first() -> None:
         running("none", "a", cpu="1"),
         running("high", "a", cpu="1", priority=9),
     ]
-    pods[0]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    pods[0]["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "1", "memory": "1Gi"},
+        "limits": {"cpu": "1", "memory": "1Gi"},
+    }
     assert evicted({"a": load(80), "b": load(0)}, *pods) == ["none"]
     assert evicted({"a": load(100), "b": load(0)}, *pods) == ["burstable", "none"]
     assert evicted({"a": load(120), "b": load(0)}, *pods) == ["burstable", "guaranteed", "none"]
@@ -107,7 +112,17 @@ def test_nodes_without_measurements_are_left_out() -> None:
         (ARGUMENTS.replace("{cpu: 60, memory: 60}", "low"), 1),
         (ARGUMENTS.replace("{cpu: 60, memory: 60}", "{cpu: 70, pods: 5}"), 2),
     ],
-    ids=["100 per cent", "no strategies", "unknown", "period", "interval", "not a time", "first invalid", "second invalid", "one"],
+    ids=[
+        "100 per cent",
+        "no strategies",
+        "unknown",
+        "period",
+        "interval",
+        "not a time",
+        "first invalid",
+        "second invalid",
+        "one",
+    ],
 )
 def test_arguments(arguments: str, count: int) -> None:
     usage = {"a": load(110), "b": load(10)}

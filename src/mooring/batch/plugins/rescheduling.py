@@ -124,7 +124,7 @@ def _thresholds(parameters: Mapping[str, Any] | None) -> _Thresholds | None:
     """Return the thresholds. As in Volcano, one that is not a mapping leaves the following ones at their defaults."""
     if parameters is None:
         return None
-    found = _Thresholds(*({name: _DEFAULT_PERCENT for name in _RESOURCES} for _ in range(2)))
+    found = _Thresholds(*(dict.fromkeys(_RESOURCES, _DEFAULT_PERCENT) for _ in range(2)))
     for key, percents in (("thresholds", found.low), ("targetThresholds", found.target)):
         given = parameters.get(key, {})
         if not isinstance(given, dict):

@@ -77,7 +77,7 @@ class DeviceConfigReader:
         self._use(msgspec.structs.replace(config, reports=self._reports))
 
     async def _read_reports(self) -> None:
-        """Read what MindCluster reports; after a failure, which is logged once, what was read before stays in effect."""
+        """Read what MindCluster reports. After a failure, which is logged once, the last reports stay in effect."""
         conf = self._conf()
         if not reads_reports(conf):
             return
