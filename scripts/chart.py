@@ -81,6 +81,7 @@ def known() -> dict[str, Any]:
         "lockingNodes": _documents([rbac_manifests.LOCKING_NODES]),
         "removingGates": _documents([rbac_manifests.ANNOTATING]),
         "readingDevices": _documents([rbac_manifests.READING_DEVICES]),
+        "readingReports": _documents([rbac_manifests.READING_REPORTS]),
         "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.VOLCANO_DETECTION]),
         "webhooks": {
             kind: [{"path": hook.path, **each} for hook, each in zip(hooks, admission.webhooks(hooks), strict=True)]

@@ -59,10 +59,6 @@ def test_the_two_spellings_of_flags(key: str, both: bool, enabled: bool, warning
         ),
         ('actions: "allocate"\ntiers:\n- plugins:\n  - name: gangg', 'there is no plugin "gangg"'),
         (
-            'actions: "allocate"\ntiers:\n- plugins:\n  - name: rescheduling',
-            'the plugin "rescheduling" is not supported yet',
-        ),
-        (
             'actions: "allocate"\nconfigurations:\n- {name: allocat}',
             'there is no action "allocat"; did you mean "allocate"?',
         ),

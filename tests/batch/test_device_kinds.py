@@ -34,7 +34,7 @@ def configured(*names: str, plugin: str = "deviceshare") -> BatchConf:
         (("AscendHAMiVNPUEnable", "GPUNumberEnable"), ["GpuShare", "Ascend310P"]),
         (("AscendHAMiVNPUEnable", "VGPUEnable"), ["hamivgpu", "Ascend310P"]),
         (("GPUNumberEnable", "VGPUEnable", "AscendHAMiVNPUEnable"), ["Ascend310P"]),
-        (("AscendMindClusterVNPUEnable",), []),
+        (("AscendMindClusterVNPUEnable",), ["ascend310p-vNPU"]),
     ],
 )
 def test_kinds(names: tuple[str, ...], kinds: list[str]) -> None:

@@ -49,7 +49,10 @@ CASES: dict[str, tuple[list[Object], str]] = {
         requesting("huawei.com/Ascend310P-memory"),
         "huawei.com/Ascend310P-memory needs the plugin deviceshare with the argument deviceshare.AscendHAMiVNPUEnable",
     ),
-    "NPU cores": (requesting("huawei.com/npu-core"), "the resource huawei.com/npu-core needs MindCluster's vNPUs"),
+    "NPU cores": (
+        requesting("huawei.com/npu-core"),
+        "huawei.com/npu-core needs the plugin deviceshare with the argument deviceshare.AscendMindClusterVNPUEnable",
+    ),
     "native group": (
         [group("g", 1), pod("g-task-0", "g", schedulingGroup={"podGroupName": "native"})],
         "pod g-task-0: spec.schedulingGroup is set",

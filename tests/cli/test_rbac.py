@@ -182,6 +182,13 @@ def test_locks_of_nodes_need_patch(tmp_path: Path, plugin: str, locks: bool) -> 
     assert ("podgroups.scheduling.volcano.sh", "patch", "") in found
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_reports_of_mindcluster_are_listed(tmp_path: Path, enabled: bool) -> None:
+    plugin = f"{{name: deviceshare, arguments: {{deviceshare.AscendMindClusterVNPUEnable: {str(enabled).lower()}}}}}"
+    found = allowed(rbac("--scheduler-conf", conf(tmp_path, plugin)))
+    assert (("configmaps", "list", "") in found) == enabled
+
+
 def test_the_config_map_of_devices_may_have_another_name(tmp_path: Path) -> None:
     plugin = "{name: deviceshare, arguments: {deviceshare.KnownGeometriesCMName: mine}}"
     found = allowed(rbac("--scheduler-conf", conf(tmp_path, plugin)))

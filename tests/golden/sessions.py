@@ -9,7 +9,16 @@ from typing import Any
 from tests.golden.decisions import Case, Lines, by_theme
 
 #: The sets of sessions, and where each comes from: see their READMEs.
-SETS = ("volcano-1.15", "volcano-1.15-topology", "volcano-1.15-devices", "volcano-1.15-npu", "volcano-1.15-numa")
+SETS = (
+    "volcano-1.15",
+    "volcano-1.15-topology",
+    "volcano-1.15-devices",
+    "volcano-1.15-npu",
+    "volcano-1.15-numa",
+    "volcano-1.15-mindcluster",
+    "volcano-1.15-rescheduling",
+    "volcano-1.15-mixed",
+)
 #: Where any node will do: Volcano drew lots.
 ANY = "*"
 

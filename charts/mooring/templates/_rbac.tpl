@@ -36,7 +36,7 @@ subjects: {{- toYaml (index . 5) | nindent 2 }}
 {{- toYaml $rules -}}
 {{- end -}}
 
-{{/* The rules of session plugins: deviceshare locks nodes if it is told to, and reads a ConfigMap. */}}
+{{/* The rules of session plugins: deviceshare locks nodes and reads reports of MindCluster if it is told to, and reads a ConfigMap. */}}
 {{- define "mooring.sessionPluginRules" -}}
 {{- $known := include "mooring.known" . | fromYaml -}}
 {{- $rules := list -}}
@@ -46,6 +46,9 @@ subjects: {{- toYaml (index . 5) | nindent 2 }}
 {{- $arguments := .arguments | default dict -}}
 {{- if regexMatch "^(true|\"(1|t|T|TRUE|true|True)\")$" (index $arguments "deviceshare.NodeLockEnable" | toJson) -}}
 {{- $rules = concat $rules $known.lockingNodes -}}
+{{- end -}}
+{{- if regexMatch "^(true|\"(1|t|T|TRUE|true|True)\")$" (index $arguments "deviceshare.AscendMindClusterVNPUEnable" | toJson) -}}
+{{- $rules = concat $rules $known.readingReports -}}
 {{- end -}}
 {{- with $name := index $arguments "deviceshare.KnownGeometriesCMName" -}}
 {{- range $known.readingDevices -}}{{- $rules = append $rules (merge (dict "resourceNames" (list $name)) .) -}}{{- end -}}

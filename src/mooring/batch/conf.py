@@ -70,6 +70,8 @@ _OTHER_SPELLING: Final = {
     **{f"enabled{flag}": flag for flag in FLAGS},
     **{f"enable{flag}": flag for flag in FLAGS},
 }
+#: The entry of `configurations` with the parameters of MindCluster's NPUs.
+INIT_PARAMETERS: Final = "init-params"
 _TOP: Final = ("actions", "tiers", "configurations", "metrics")
 _OPTION: Final = ("name", "arguments", *FLAGS.values())
 
@@ -253,7 +255,7 @@ class _Reader:
             self._warn_unknown(node, ("name", "arguments"), path)
             name = node.get("name")
             text = name.text if isinstance(name, Scalar) else ""
-            if text not in self._actions:
+            if text not in self._actions and text != INIT_PARAMETERS:
                 close = nearest(text, self._actions)
                 hint = f'; did you mean "{close}"?' if close else ""
                 self._warn(node, f"{path}.name", f'there is no action "{text}"{hint}')
@@ -297,13 +299,7 @@ class _Reader:
         self._errors.append(FieldError(path, message, node.line, remedy))
 
 
-#: Plugins of Volcano that are not supported yet.
-LATER: Final = frozenset({"rescheduling"})
-
-
 def _missing_plugin(name: str, known: Collection[str]) -> str:
-    if name in LATER:
-        return f'the plugin "{name}" is not supported yet; sessions run without it'
     close = nearest(name, known)
     hint = f'; did you mean "{close}"?' if close else ""
     return (

@@ -9,6 +9,7 @@ import msgspec
 
 from mooring.api.yaml_nodes import ReadError
 from mooring.api.yaml_reader import read_documents
+from mooring.batch.mindcluster_reports import NpuReports
 
 #: Where the ConfigMap is by default, and the key of its data.
 CONFIG_MAP: Final = "volcano-vgpu-device-config"
@@ -111,10 +112,11 @@ class NpuKind(_Section, frozen=True):
 
 
 class DeviceConfig(msgspec.Struct, frozen=True):
-    """What the ConfigMap says."""
+    """What the ConfigMap says, and what MindCluster reports about the NPUs of nodes."""
 
     gpu: GpuConfig
     npus: tuple[NpuKind, ...] = ()
+    reports: NpuReports = NpuReports()
 
 
 #: What applies without the ConfigMap, as in Volcano.

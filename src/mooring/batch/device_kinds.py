@@ -9,6 +9,7 @@ from mooring.batch.arguments import Arguments
 from mooring.batch.conf import BatchConf
 from mooring.batch.device_config import CONFIG_MAP, CONFIG_MAP_NAMESPACE, DeviceConfig
 from mooring.batch.device_pools import DeviceKind
+from mooring.batch.mindcluster_npus import NPU_CORES, NPU_LABEL, MindClusterNpus
 from mooring.batch.shared_gpus import SharedCards, exclusive_rules
 from mooring.batch.shared_npus import SharedNpus
 from mooring.batch.whole_gpus import GPU_MEMORY, GPU_NUMBER, WholeCards
@@ -18,6 +19,7 @@ VGPU: Final = "VGPUEnable"
 GPU_SHARING: Final = "GPUSharingEnable"
 GPU_NUMBERS: Final = "GPUNumberEnable"
 NPU: Final = "AscendHAMiVNPUEnable"
+MINDCLUSTER: Final = "AscendMindClusterVNPUEnable"
 #: The ways to share GPUs, which exclude each other.
 _GPUS: Final = (VGPU, GPU_SHARING, GPU_NUMBERS)
 
@@ -61,6 +63,12 @@ def config_map_place(conf: BatchConf) -> tuple[str, str]:
     )
 
 
+def reads_reports(conf: BatchConf) -> bool:
+    """Return whether the plugin is configured to assign NPUs of MindCluster."""
+    arguments = _arguments(conf)
+    return arguments is not None and MINDCLUSTER in _enabled(arguments)
+
+
 def locks_nodes(conf: BatchConf) -> bool:
     """Return whether the plugin is configured to lock nodes."""
     arguments = _arguments(conf)
@@ -75,7 +83,7 @@ def _arguments(conf: BatchConf) -> Arguments | None:
 
 def _enabled(arguments: Arguments) -> frozenset[str]:
     """Return the arguments that are true and supported. Of the ways to share GPUs, several count as none."""
-    given = {name for name in (*_GPUS, NPU) if arguments.boolean(f"deviceshare.{name}", False)}
+    given = {name for name in (*_GPUS, NPU, MINDCLUSTER) if arguments.boolean(f"deviceshare.{name}", False)}
     return frozenset(given if len(given.intersection(_GPUS)) <= 1 else given.difference(_GPUS))
 
 
@@ -94,6 +102,10 @@ def device_kinds(arguments: Arguments, config: DeviceConfig) -> tuple[DeviceKind
         rules = exclusive_rules(arguments.get("deviceshare.GPUExclusiveRules"))
         shared = functools.partial(SharedCards.of, config=config.gpu, rules=rules)
         found.append(DeviceKind("hamivgpu", config.gpu.requested, shared, lock="hamivgpu", keeps_lock=True))
+    if MINDCLUSTER in chosen:
+        cores = functools.partial(MindClusterNpus.of, reports=config.reports)
+        wanted = frozenset((NPU_CORES,))
+        found.append(DeviceKind("ascend310p-vNPU", wanted, cores, label=NPU_LABEL, idle=NPU_CORES))
     if NPU in chosen:
         known: dict[str, DeviceKind] = {}
         for kind in config.npus:

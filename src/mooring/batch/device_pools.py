@@ -23,13 +23,15 @@ Policy = Literal["", "binpack", "spread"]
 class Fit(NamedTuple):
     """Whether a pod fits: the annotations that assign devices to it and the score of the node, or a reason.
 
-    ``final`` means that evictions on the node do not help, as in Volcano.
+    ``final`` means that evictions on the node do not help, as in Volcano. ``reduced`` means that the pod gets less than
+    it requested, as far as it permits.
     """
 
     reason: str = ""
     score: float = 0.0
     annotations: Mapping[str, str] = {}
     final: bool = False
+    reduced: bool = False
 
 
 class Pool(Protocol):
@@ -59,6 +61,8 @@ class DeviceKind(NamedTuple):
         lock: The annotation of a node that locks it while a device plugin assigns devices; empty if there is none.
         keeps_lock: Whether the device plugin removes the lock. Otherwise the scheduler does, before the bind.
         for_init: Whether init containers get devices too.
+        label: The label that pods must have, and its value, to get such devices.
+        idle: The resource of which a node must have idle what a pod requests: evictions do not help.
     """
 
     name: str
@@ -68,9 +72,13 @@ class DeviceKind(NamedTuple):
     lock: str = ""
     keeps_lock: bool = False
     for_init: bool = False
+    label: tuple[str, str] | None = None
+    idle: str = ""
 
     def asked_by(self, pod: Pod) -> bool:
         """Return whether a container requests such a device."""
+        if self.label is not None and pod.labels.get(self.label[0]) != self.label[1]:
+            return False
         containers = (*pod.spec.containers, *pod.spec.init_containers) if self.for_init else pod.spec.containers
         return any(not self.requested.isdisjoint(each.resources.limits) for each in containers)
 

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,10 +26,11 @@ from mooring.batch.debug_dump import at_open
 from mooring.batch.device_config import DEFAULT, DeviceConfig, DeviceConfigError, config_of
 from mooring.batch.device_kinds import config_map_place
 from mooring.batch.kube_plugins import RELEASE
+from mooring.batch.mindcluster_reports import in_places, npu_reports, report_places
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.numa_aware import NumaAware
 from mooring.batch.run import Outcome, PodNote, close_session, open_session, run_actions
-from mooring.batch.session import Session
+from mooring.batch.session import NodeUsage, Session
 from mooring.batch.task import ALLOCATED, PIPELINED, TaskInfo
 from mooring.columns.table import NodeTable
 from mooring.config.config_errors import ConfigError
@@ -47,9 +48,10 @@ class CaseError(ValueError):
 def evaluate(
     case: Mapping[str, Any], *, trace: bool = False, plugins: Mapping[str, type[Any]] = PLUGINS
 ) -> dict[str, Any]:
-    """Evaluate one case: ``{"conf": text, "objects": [...], "sessions"?: 2, "then"?: [...]}``.
+    """Evaluate one case: ``{"conf": text, "objects": [...], "sessions"?: 2, "then"?: [...], "usage"?: {...}}``.
 
-    The objects in ``then`` replace others before the second session.
+    The objects in ``then`` replace others before the second session. ``usage`` has the measured load of nodes, in per
+    cent: ``{"node-1": {"cpu": 80, "memory": 50}}``.
     """
     conf = _conf(case.get("conf"), plugins)
     objects, then = list(_objects(case)), list(_objects(case, "then"))
@@ -59,11 +61,13 @@ def evaluate(
     config = offline_device_config(case.get("objects", []), conf)
     cluster = offline_cluster(objects)
     cluster.device_config = config
+    cluster.usage = _usage(case.get("usage", {}), cluster.handle.clock())
     answer, after = _session(conf, cluster, objects, trace, plugins)
     if sessions == 2:
         following = offline_cluster(after)
         following.device_config = config
         following.memory = cluster.memory
+        following.usage = cluster.usage
         for item in then:
             following.handle.lister(type(item)).put(item)
         answer["next"] = _session(conf, following, after, trace, plugins)[0]
@@ -77,6 +81,14 @@ def _conf(text: object, plugins: Mapping[str, type[Any]]) -> BatchConf:
         return read_conf(text, source="conf", actions=ACTIONS, plugins=plugins, both_spellings=False)
     except ConfigError as error:
         raise CaseError(str(error)) from None
+
+
+def _usage(given: object, now: float) -> dict[str, NodeUsage]:
+    try:
+        loads = msgspec.convert(given, dict[str, dict[Literal["cpu", "memory"], float]])
+    except msgspec.ValidationError as error:
+        raise CaseError(f"usage: {error}") from None
+    return {name: NodeUsage(load.get("cpu", 0.0), load.get("memory", 0.0), now) for name, load in loads.items()}
 
 
 def _objects(case: Mapping[str, Any], key: str = "objects") -> Iterator[KubeObject]:
@@ -95,10 +107,17 @@ def _objects(case: Mapping[str, Any], key: str = "objects") -> Iterator[KubeObje
 
 
 def offline_device_config(objects: Iterable[Mapping[str, Any]], conf: BatchConf) -> DeviceConfig:
-    """Return the ConfigMap of the device plugins; the default if there is none, or an invalid one."""
+    """Return the ConfigMap of the device plugins, or the default, with what MindCluster reports."""
+    config_maps = [raw for raw in objects if raw.get("kind") == "ConfigMap"]
+    places = report_places(conf)
+    reports = npu_reports(conf, [raw for raw in config_maps if in_places(raw, places)])
+    return msgspec.structs.replace(_offline_config_map(config_maps, conf), reports=reports)
+
+
+def _offline_config_map(config_maps: Iterable[Mapping[str, Any]], conf: BatchConf) -> DeviceConfig:
     namespace, name = config_map_place(conf)
-    for raw in objects:
-        if raw.get("kind") == "ConfigMap" and name:
+    for raw in config_maps:
+        if name:
             item = decode_object(dict(raw))
             if isinstance(item, Unknown) and (item.metadata.namespace, item.name) == (namespace, name):
                 try:

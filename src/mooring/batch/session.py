@@ -260,6 +260,8 @@ class Session(Registrations):
         out.
         """
         order = np.zeros(len(nodes))
+        if not len(nodes):
+            return order
         broken: Mask | None = None
         for name, callback in self.named("node_order"):
             scores, failed = _order_scores(task, callback, nodes)

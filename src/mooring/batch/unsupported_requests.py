@@ -11,9 +11,10 @@ from mooring.api.pod import Pod
 from mooring.api.volcano import QUEUE_GATE, NetworkTopology
 from mooring.batch.conf import BatchConf
 from mooring.batch.device_config import CONFIG_MAP
-from mooring.batch.device_kinds import DEVICE_PLUGIN, GPU_NUMBERS, GPU_SHARING, NPU, VGPU, EnabledDevices
+from mooring.batch.device_kinds import DEVICE_PLUGIN, GPU_NUMBERS, GPU_SHARING, MINDCLUSTER, NPU, VGPU, EnabledDevices
 from mooring.batch.hyper_nodes import HyperNodes
 from mooring.batch.job import JobInfo
+from mooring.batch.mindcluster_npus import NPU_CORES, NPU_LABEL
 from mooring.batch.shared_gpus import CARD_ANNOTATIONS
 from mooring.batch.task import PENDING, TaskInfo, has_only_queue_gate, wants_queue_gate
 
@@ -45,9 +46,8 @@ _SHARED_GPUS: Final = (
     ("volcano.sh/gpu-memory", GPU_SHARING),
     ("volcano.sh/gpu-number", GPU_NUMBERS),
 )
-#: Memory of NPUs, which nodes do not offer as an amount, and cores of NPUs that need MindCluster.
+#: Memory of NPUs, which nodes do not offer as an amount.
 _NPU_MEMORY: Final = re.compile(r"huawei\.com/Ascend[^/]*-memory")
-_NPU_CORES: Final = "huawei.com/npu-core"
 #: Annotations with which HAMi selects devices by their uuid. Volcano ignores them.
 _UUIDS: Final = re.compile(r"nvidia\.com/(no)?use-gpuuuid|hami\.io/(no-)?use-[^/]*-uuid")
 
@@ -121,6 +121,8 @@ def _unsupported_by(task: TaskInfo, devices: EnabledDevices) -> str:
         names.update(*(each.resources.limits for each in pod.spec.containers))
     for name in sorted(names):
         problem = _unsupported_resource(name, devices)
+        if name == NPU_CORES and not problem and pod.labels.get(NPU_LABEL[0]) != NPU_LABEL[1]:
+            problem = "needs the label {}: {}, without which no NPU is assigned".format(*NPU_LABEL)
         if problem:
             return f"the resource {name} {problem}"
     if VGPU not in devices.arguments and not CARD_ANNOTATIONS.isdisjoint(pod.annotations):
@@ -138,8 +140,8 @@ def _unsupported_resource(name: str, devices: EnabledDevices) -> str:
             return _needs(needed)
     if name.startswith(_VGPU_PREFIX) and name not in devices.config.gpu.names:
         return f"is not a resource of vGPUs in the ConfigMap {CONFIG_MAP}"
-    if name == _NPU_CORES:
-        return "needs MindCluster's vNPUs, which are not supported"
+    if name == NPU_CORES and MINDCLUSTER not in devices.arguments:
+        return f"needs the plugin {DEVICE_PLUGIN} with the argument deviceshare.{MINDCLUSTER}: true"
     if _NPU_MEMORY.fullmatch(name) and name not in devices.uncounted:
         if NPU in devices.arguments:
             return f"is not the memory of a type of NPU in the ConfigMap {CONFIG_MAP}"

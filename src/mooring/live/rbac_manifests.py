@@ -14,7 +14,7 @@ from mooring.api.meta import KubeObject
 from mooring.api.volcano import PodGroup
 from mooring.batch.conf import BatchConf
 from mooring.batch.device_config import CONFIG_MAP
-from mooring.batch.device_kinds import config_map_place, locks_nodes
+from mooring.batch.device_kinds import config_map_place, locks_nodes, reads_reports
 from mooring.batch.session_claims import SessionClaims
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import CustomResource
@@ -46,6 +46,8 @@ SERVING: Final = (
 LOOKING_UP: Final = Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFIG,))
 #: The rule for reading the ConfigMap of the session plugin deviceshare.
 READING_DEVICES: Final = Rule(("",), ("configmaps",), ("get",), (CONFIG_MAP,))
+#: The rule for reading what MindCluster reports about NPUs, for the same plugin.
+READING_REPORTS: Final = Rule(("",), ("configmaps",), ("list",))
 #: The rule for the node locks of the session plugin deviceshare.
 LOCKING_NODES: Final = Rule(("",), ("nodes",), ("get", "patch"))
 #: The rule for members of an active-active group, in the namespace of the leases: each run has another lease.
@@ -136,6 +138,8 @@ def session_plugin_rules(conf: BatchConf | None) -> list[Rule]:
     if conf is None:
         return []
     rules = [LOCKING_NODES] if locks_nodes(conf) else []
+    if reads_reports(conf):
+        rules.append(READING_REPORTS)
     _, config_map = config_map_place(conf)
     if config_map not in ("", CONFIG_MAP):
         rules.append(msgspec.structs.replace(READING_DEVICES, resource_names=(config_map,)))

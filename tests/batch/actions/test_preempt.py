@@ -41,6 +41,18 @@ def test_equal_priority_evicts_nothing() -> None:
     assert answer["evicted"] == []
 
 
+def test_a_pod_with_preferences_that_no_node_can_take() -> None:
+    """Scorers that compare nodes are not called without any."""
+    wanted = gang("g", 1)
+    term = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+    wanted[1]["spec"].update(priority=100, nodeSelector={"disk": "none"}, affinity={"podAffinity": preferred})
+    liked = running("r", ["a"])
+    liked[1]["metadata"]["labels"] = {"a": "b"}
+    answer = decide(conf(actions="enqueue, allocate, preempt"), node("a"), liked, wanted)
+    assert (answer["bound"], answer["evicted"]) == ({}, [])
+
+
 def test_other_queues_are_not_touched() -> None:
     objects = [node("a", "4"), queue("p"), queue("q"), running("old", ["a"] * 4, 1, queue="p")]
     assert decide(TEXT, *objects, important("new", 1, queue="q"))["evicted"] == []

@@ -86,6 +86,40 @@ async def test_without_a_valid_one(answer: Any, used: list[DeviceConfig], warnin
     assert sum("cannot be used" in each["event"] for each in logs) == warnings, "once"
 
 
+class Reports(Server):
+    """Also answers lists with ConfigMaps of MindCluster."""
+
+    async def call(self, method: str, path: str) -> bytes:
+        answer = await super().call(method, path)
+        if "labelSelector" not in path:
+            return answer
+        report = '{"mindx-dl-deviceinfo-a": {"DeviceList": {"huawei.com/Ascend310P": "Ascend310P-0"}, "UpdateTime": 5}}'
+        name = "cluster-info-device-0"
+        return msgspec.json.encode({"items": [{"metadata": {"name": name}, "data": {name: report}}]})
+
+
+async def test_reports_of_mindcluster_are_read_too() -> None:
+    server, found = Reports("nvidia: {}"), list[DeviceConfig]()
+    enabled = conf("deviceshare.AscendMindClusterVNPUEnable: true")
+    await reader(server, found, enabled).read()
+    assert server.asked[0] == "GET /api/v1/namespaces/mindx-dl/configmaps?labelSelector=mx-consumer-volcano%3Dtrue"
+    assert found[0].reports.devices["a"].devices == {"huawei.com/Ascend310P": "Ascend310P-0"}
+
+
+async def test_reports_that_cannot_be_read_are_logged_once_and_the_last_ones_stay() -> None:
+    server, found = Reports("nvidia: {}"), list[DeviceConfig]()
+    tested = reader(server, found, conf("deviceshare.AscendMindClusterVNPUEnable: true"))
+    await tested.read()
+    server.answer = Forbidden(403, "Forbidden", "no")
+    with capture_logs() as logs:
+        await tested.read()
+        await tested.read()
+    assert sum("MindCluster" in each["event"] for each in logs) == 1
+    server.answer = NotFound(404, "NotFound", "no")
+    await tested.read()
+    assert found[-1].reports == found[0].reports
+
+
 async def test_it_is_read_again() -> None:
     server, found = Server(""), list[DeviceConfig]()
     pauses = 0

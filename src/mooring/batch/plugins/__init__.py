@@ -23,6 +23,7 @@ from mooring.batch.plugins.pdb import DisruptionBudgets
 from mooring.batch.plugins.predicates import Predicates
 from mooring.batch.plugins.priority import Priority
 from mooring.batch.plugins.proportion import Proportion
+from mooring.batch.plugins.rescheduling import Rescheduling
 from mooring.batch.plugins.resource_strategy_fit import ResourceStrategyFit
 from mooring.batch.plugins.resourcequota import NamespaceQuota
 from mooring.batch.plugins.sla import WaitingTime
@@ -57,6 +58,7 @@ PLUGINS: Mapping[str, type[BatchPlugin]] = MappingProxyType(
             NetworkTopologyAware,
             DeviceShare,
             NumaAware,
+            Rescheduling,
         )
     }
 )

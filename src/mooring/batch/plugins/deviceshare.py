@@ -11,6 +11,14 @@ import numpy.typing as npt
 from mooring.api.pod import Pod
 from mooring.batch.device_kinds import device_kinds
 from mooring.batch.device_pools import DeviceKind, Fit, Policy, Pool
+from mooring.batch.mindcluster_npus import (
+    DVPP_LABEL,
+    LEVEL_LABEL,
+    NPU_CORES,
+    NPU_LABEL,
+    MindClusterNpus,
+    requested_cores,
+)
 from mooring.batch.node_locks import NodeLock, locked
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.registrations import UNCACHEABLE
@@ -22,8 +30,12 @@ from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
 
 Floats = npt.NDArray[np.float64]
-_NOT_SUPPORTED = ("AscendMindClusterVNPUEnable",)
 _NO_DEVICE = Fit("no ascend device available", final=True)
+_NO_CORES = Fit("not enough idle AI cores", final=True)
+#: The labels of pods that choose the template of a vNPU.
+_NPU_LABELS = (NPU_LABEL[0], LEVEL_LABEL, DVPP_LABEL)
+#: The score of the node with the fewest idle AI cores.
+_FIRST = 8.0
 
 
 class DeviceShare(BatchPlugin):
@@ -40,12 +52,11 @@ class DeviceShare(BatchPlugin):
         self._weight = arguments.integer("deviceshare.ScheduleWeight", 0)
         self._locks = arguments.boolean("deviceshare.NodeLockEnable", False)
         self._rules = exclusive_rules(arguments.get("deviceshare.GPUExclusiveRules"))
-        for name in _NOT_SUPPORTED:
-            if arguments.boolean(f"deviceshare.{name}", False):
-                session.warnings.append(f"plugin deviceshare: the argument deviceshare.{name} is not supported yet")
         self._kinds = device_kinds(arguments, session.device_config)
         self._requested = frozenset(name for kind in self._kinds for name in kind.requested)
         self._uncounted = frozenset(name for kind in self._kinds for name in kind.uncounted)
+        if self._weight > 0 and any(kind.idle for kind in self._kinds):
+            session.add_batch_node_order(self._by_idle_cores, columns=True, depends=self._cacheable, live=True)
         tasks = (task for job in session.jobs.values() for task in job.tasks.values())
         if not self._kinds or not any(not task.node_name and self._asks(task) for task in tasks):
             return
@@ -68,12 +79,17 @@ class DeviceShare(BatchPlugin):
         if not pools:
             return
         self._pools[node.row] = pools
+        reported = next((pool for pool in pools.values() if isinstance(pool, MindClusterNpus)), None)
+        if reported is not None:
+            reported.start((self._current(task), task.status == RELEASING) for task in node.tasks.values())
         for task in node.tasks.values():
             if not self._asks(task):
                 continue
             pod = self._current(task)
             for kind in self._asked(pod):
                 pool = pools.get(kind.name)
+                if pool is reported:
+                    continue
                 if pool is not None and task.status != RELEASING:
                     pool.add(pod)
                 elif isinstance(pool, SharedCards):
@@ -114,7 +130,7 @@ class DeviceShare(BatchPlugin):
     def _fits(self, task: TaskInfo) -> _Kept:
         """Return the verdicts on all nodes for a task."""
         pod = task.pod
-        key = (*request_key(pod), rules_for(pod, self._rules))
+        key = (*request_key(pod), rules_for(pod, self._rules), *(pod.labels.get(name) for name in _NPU_LABELS))
         kept = self._verdicts.get(key)
         if kept is None:
             kept = self._verdicts[key] = _Kept(len(self._session.node_list))
@@ -125,26 +141,52 @@ class DeviceShare(BatchPlugin):
             rows = set(self._changed[kept.position :])
         kinds = self._asked(pod)
         for row in rows:
-            kept.set(row, self._fit(self._pools[row], kinds, pod))
+            kept.set(row, self._fit(self._session.node_list[row], kinds, pod))
         kept.position = len(self._changed)
         return kept
 
-    def _fit(self, pools: dict[str, Pool], kinds: list[DeviceKind], pod: Pod) -> Fit:
+    def _fit(self, node: SessionNode, kinds: list[DeviceKind], pod: Pod) -> Fit:
         """Return whether the devices of a node suffice. As in Volcano, a node that has none of a kind is not judged.
 
         But resources that are not counted only come from devices.
         """
-        score = 0.0
+        score, reduced = 0.0, False
+        pools = self._pools[node.row]
         for kind in kinds:
             pool = pools.get(kind.name)
             if pool is not None:
+                if kind.idle and (node.idle.scalars or {}).get(kind.idle, 0.0) < requested_cores(pod) * 1000:
+                    return _NO_CORES
                 fit = pool.fit(pod, self._policy)
                 if fit.reason:
                     return fit
                 score += fit.score
+                reduced = reduced or fit.reduced
             elif any(not kind.uncounted.isdisjoint(each.resources.limits) for each in pod.spec.containers):
                 return _NO_DEVICE
-        return Fit("", score)
+        return Fit("", score, reduced=reduced)
+
+    def _by_idle_cores(self, task: TaskInfo, nodes: SessionNodes) -> Floats | float:
+        """Prefer the node with the fewest idle AI cores, also for pods that request none, as in Volcano.
+
+        Nodes on which the pod gets fewer AI CPUs come after the first one on which it does not.
+        """
+        offered = np.flatnonzero(nodes.allocatable(NPU_CORES) > 0)
+        if not len(offered):
+            return 0.0
+        ranked = offered[np.argsort(nodes.idle(NPU_CORES)[offered], kind="stable")]
+        reduced = np.zeros(len(ranked), dtype=np.bool_)
+        if self._asks(task):
+            kept = self._fits(task).reduced
+            reduced = (kept if nodes.rows is None else kept[nodes.rows])[ranked]
+        scores = np.zeros(len(nodes))
+        if not reduced.any():
+            scores[ranked[0]] = _FIRST * self._weight
+            return scores
+        full = int(np.argmin(reduced)) if not reduced.all() else len(ranked)
+        scores[ranked[:full]] = _FIRST * self._weight
+        scores[ranked[full : full + 1]] = 2 * _FIRST * self._weight
+        return scores
 
     def _assign(self, task: TaskInfo) -> str | None:
         """Assign devices to a task that is placed; a task that had devices before keeps them."""
@@ -201,6 +243,7 @@ class _Kept:
     def __init__(self, count: int) -> None:
         self.codes = np.zeros(count, dtype=np.int32)
         self.scores = np.zeros(count)
+        self.reduced = np.zeros(count, dtype=np.bool_)
         self.position = 0
         self._reasons: list[Status] = []
         self._codes: dict[str, int] = {}
@@ -208,6 +251,7 @@ class _Kept:
     def set(self, row: int, fit: Fit) -> None:
         """Store the verdict on a row."""
         self.scores[row] = fit.score
+        self.reduced[row] = fit.reduced
         self.codes[row] = self._code(fit) if fit.reason else 0
 
     def set_all(self, fit: Fit) -> None:

@@ -14,7 +14,7 @@ from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
 
 #: Older measurements are ignored.
-_FRESH_SECONDS = 300.0
+FRESH_SECONDS = 300.0
 #: The reason of events about jobs that are placed without measurements.
 NO_MEASUREMENTS = "NoMeasurements"
 _UNMEASURED = (
@@ -41,7 +41,7 @@ class Usage(BatchPlugin):
         self._memory_limit = _threshold(thresholds.get("mem"), given="mem" in thresholds)
         now = session.now
         self._usage = [session.usage.get(node.name) for node in session.node_list]
-        self._usage = [u if u is not None and now - u.measured <= _FRESH_SECONDS else None for u in self._usage]
+        self._usage = [u if u is not None and now - u.measured <= FRESH_SECONDS else None for u in self._usage]
         if any(self._usage):
             session.add_predicate(self._judge, columns=True, depends=on_node_alone)
             session.add_node_order(self._score, columns=True, depends=on_node_alone)

@@ -75,7 +75,7 @@ _IDLE_SECONDS: Final = 10.0
 #: The pauses after sessions that failed.
 _FIRST_FAILURE_SECONDS, _LAST_FAILURE_SECONDS = 1.0, 30.0
 #: Plugins whose answers depend on the time.
-_TIMELY: Final = frozenset({"sla", "tdm", "cdp", "usage"})
+_TIMELY: Final = frozenset({"sla", "tdm", "cdp", "usage", "rescheduling"})
 #: The phases of PodGroups that wait, or whose pods cannot all run.
 _WAITING_PHASES: Final = ("Pending", INQUEUE, "Unknown")
 #: The number of gangs whose suggestions are kept until the next session.
