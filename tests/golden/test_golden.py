@@ -35,7 +35,7 @@ def test_configurations(data: str, name: str) -> None:
 
 def test_nothing_is_left_out() -> None:
     assert sum(map(len, DECISIONS.values())) == 1686 + 725 + 304 + 376
-    assert sum(map(len, SESSIONS.values())) == 684 + 160 + 64 + 234 + 163
+    assert sum(map(len, SESSIONS.values())) == 684 + 160 + 64 + 234 + 163 + 228 + 120 + 200
     assert sum(map(len, CONFIGS.values())) == 532 + 270
 
 
