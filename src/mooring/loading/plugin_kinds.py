@@ -143,6 +143,7 @@ _SESSION_PLUGINS = frozenset(
         "predicates",
         "priority",
         "proportion",
+        "rescheduling",
         "resource-strategy-fit",
         "resourcequota",
         "sla",
