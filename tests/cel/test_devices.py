@@ -11,10 +11,12 @@ from mooring.cel.attribute_values import AttributeValue, Version
 from mooring.cel.devices import (
     CelDevice,
     CompileError,
+    DeviceProgram,
     EvaluationError,
     EvaluationInterrupted,
     compile_selector,
 )
+from mooring.releases import V1_36, V1_37, Release
 
 GPU = CelDevice(
     driver="gpu.example.com",
@@ -78,7 +80,7 @@ def test_an_expression_does_not_compile(expression: str) -> None:
 
 # Recorded answers
 
-RECORDED = Path(__file__).with_name("kube-scheduler-1.36.jsonl.gz")
+RECORDED = Path(__file__).parent
 
 
 def recorded_device(device: dict[str, Any]) -> CelDevice:
@@ -90,24 +92,26 @@ def recorded_device(device: dict[str, Any]) -> CelDevice:
     return CelDevice(device["driver"], attributes, capacity, device.get("allowMultipleAllocations"))
 
 
-def answer(expression: str, device: CelDevice) -> list[object]:
+def answer(program: DeviceProgram, device: CelDevice) -> list[object]:
     """The result or the message, and the cost (None where upstream has none)."""
-    program = compile_selector(expression)
     try:
         return [*program.matches_with_cost(device)]
     except EvaluationError as error:
         return [str(error), None]
 
 
-def test_expressions_have_the_results_messages_and_costs_of_kube_scheduler() -> None:
-    """Each line was answered by kube-scheduler's own package for device selectors, release 1.36.4."""
-    lines = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]
+@pytest.mark.parametrize("release", [V1_36, V1_37], ids=lambda release: release.version)
+def test_expressions_have_the_results_messages_and_costs_of_kube_scheduler(release: Release) -> None:
+    """Each line was answered by kube-scheduler's own package for device selectors, release 1.36.4 or 1.37.1."""
+    recorded = RECORDED / f"kube-scheduler-{release.version}.jsonl.gz"
+    lines = [json.loads(line) for line in gzip.decompress(recorded.read_bytes()).splitlines()]
     devices = [recorded_device(device) for device in lines[0]["devices"]]
     different = []
     for line in lines[1:]:
         expression = line["expression"]
         try:
-            answers = [answer(expression, device) for device in devices]
+            program = compile_selector(expression, list_attributes=release.selectors_read_lists, cel_go=release.cel_go)
+            answers = [answer(program, device) for device in devices]
         except CompileError:
             if line.get("compiles", True):
                 different.append((expression, "does not compile"))

@@ -44,5 +44,5 @@ def test_the_gates_change_the_decisions(version: str, gates: str) -> None:
 
 
 def test_every_setting_has_cases() -> None:
-    assert len(SETTINGS) == 20
+    assert len(SETTINGS) == 21
     assert min(SETTINGS.values()) >= 3

@@ -78,3 +78,26 @@ def test_a_claim_for_extended_resources_waits_for_its_binding_conditions() -> No
 def test_errors(extra: dict[str, Any], text: str) -> None:
     with pytest.raises(CaseError, match=text):
         evaluate({"objects": OBJECTS, "pod": POD, **extra})
+
+
+def test_an_error_of_the_search_for_victims_is_shown() -> None:
+    failing = to_dict(claim())
+    selector = {"cel": {"expression": 'device.attributes["x"].y'}}
+    failing["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [selector]
+    victim = make_pod("victim").req(cpu="1").priority(0).node("n0").obj()
+    node = make_node("n0").capacity(cpu="1", memory="1Gi", pods="10").obj()
+    objects = [failing, *map(to_dict, (node, gpu_class(), gpu_slice("n0", 1), victim))]
+    pod = to_dict(make_pod("p").resource_claim("gpu", "c").req(cpu="1").priority(10).obj())
+    answer = evaluate({"objects": objects, "pod": pod}, release=V1_36)
+    assert answer["filter"]["n0"]["reasons"] == ["Insufficient cpu"]
+    error = "claim default/c: selector #0: CEL runtime error: no such key: y"
+    assert answer["preemption"]["status"] == {
+        "code": "Error",
+        "plugin": "DefaultPreemption",
+        "reasons": [f'preemption: running "DynamicResources" filter plugin: {error}'],
+    }
+
+
+def test_there_are_no_victims_without_nodes() -> None:
+    answer = evaluate({"objects": [to_dict(claim()), to_dict(gpu_class())], "pod": POD})
+    assert answer["preemption"]["status"]["reasons"] == ["preemption: no nodes available"]

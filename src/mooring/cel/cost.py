@@ -10,6 +10,8 @@ from typing import Final, TypeAlias
 
 from mooring.cel.values import InternalError, Map, Optional, Value, go_type, size, type_of
 
+#: The first version of cel-go, 0.x, with other costs, and with stricter functions.
+NEWER_CEL_GO: Final = 29
 NEW_LIST: Final = 10
 NEW_MAP: Final = 30
 NEW_STRUCT: Final = 40
@@ -47,6 +49,10 @@ def traversal(value: Value) -> int:
 
 def _text_cost(args: Sequence[Value], _: Value) -> int:
     return math.ceil(_size(args[0]) * _TEXT)
+
+
+def _affix_cost(args: Sequence[Value], _: Value) -> int:
+    return math.ceil(_size_in_optional(args[1]) * _TEXT)
 
 
 def _double_text_cost(args: Sequence[Value], _: Value) -> int:
@@ -146,6 +152,11 @@ def _flatten_cost(args: Sequence[Value], _: Value) -> int:
     return _new_list_cost(depth, _size(args[0]))
 
 
+def _flatten_depth_cost(args: Sequence[Value], result: Value) -> int:
+    is_negative = args[1].__class__ is int and args[1] < 0
+    return _new_list_cost(1, _size(args[0])) if is_negative else _flatten_cost(args, result)
+
+
 _ADDERS: Final = frozenset({"bytes", "double", "duration", "int", "string", "timestamp", "uint"})
 
 
@@ -227,8 +238,19 @@ _BY_OVERLOAD: Final[dict[str, CallCost]] = {
 }
 
 
-def call_cost(function: str, overload: str) -> CallCost:
-    """Return the cost of a call. `overload` is empty if only the arguments determine it."""
+#: What cel-go 0.29 counts differently from 0.26, by overload.
+_BY_OVERLOAD_0_29: Final[dict[str, CallCost]] = {
+    "starts_with_string": _affix_cost,
+    "ends_with_string": _affix_cost,
+    "matches": _matches_cost,
+    "list_flatten_int": _flatten_depth_cost,
+}
+
+
+def call_cost(function: str, overload: str, cel_go: int) -> CallCost:
+    """Return the cost of a call in cel-go 0.`cel_go`. `overload` is empty if only the arguments determine it."""
+    if cel_go >= NEWER_CEL_GO and (found := _BY_OVERLOAD_0_29.get(overload)) is not None:
+        return found
     if (found := _BY_OVERLOAD_FIRST.get(overload)) is not None:
         return found
     if overload == "cidr_ip":

@@ -15,6 +15,7 @@ from mooring.cel import types
 from mooring.cel.attribute_values import AttributeValue, NoAttributeError, Version, attribute_value
 from mooring.cel.checker import Checker, TypeIssue, validate
 from mooring.cel.conversions import parse_duration, parse_timestamp
+from mooring.cel.cost import NEWER_CEL_GO
 from mooring.cel.environment import Environment, Library, member
 from mooring.cel.interpreter import Interrupted
 from mooring.cel.kubernetes_library import (
@@ -28,7 +29,15 @@ from mooring.cel.kubernetes_library import (
     parse_semver,
     quantity_value,
 )
-from mooring.cel.list_library import BINDINGS, KUBERNETES_LISTS, LISTS, SETS, TWO_VARIABLES
+from mooring.cel.list_library import (
+    BINDINGS,
+    KUBERNETES_LISTS,
+    LIMITED_RANGE,
+    LISTS,
+    RANGE,
+    SETS,
+    TWO_VARIABLES,
+)
 from mooring.cel.network_library import NETWORK
 from mooring.cel.optional_library import OPTIONAL
 from mooring.cel.parser import Parser, SyntaxIssue
@@ -98,7 +107,7 @@ _DEVICE: Final = types.struct("kubernetes.DRADevice")
 
 
 @functools.cache
-def _environment(list_attributes: bool, bounded_includes: bool) -> Environment:
+def _environment(list_attributes: bool, bounded_includes: bool, cel_go: int) -> Environment:
     """Return the declarations for attributes of type dyn, if they can be lists, or any."""
     attribute = types.DYN if list_attributes else types.ANY
     includes = _BOUNDED_INCLUDES if bounded_includes else _INCLUDES
@@ -108,7 +117,8 @@ def _environment(list_attributes: bool, bounded_includes: bool) -> Environment:
         "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
         "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
     }
-    return Environment((*_KUBERNETES, includes), {"device": _DEVICE}, {_DEVICE.name: fields})
+    libraries = (*_KUBERNETES, LIMITED_RANGE if cel_go >= NEWER_CEL_GO else RANGE, includes)
+    return Environment(libraries, {"device": _DEVICE}, {_DEVICE.name: fields}, cel_go=cel_go)
 
 
 class CompileError(Exception):
@@ -271,13 +281,15 @@ _LITERALS: Final = {
 
 
 @functools.lru_cache(maxsize=1024)
-def _compile(expression: str, list_attributes: bool, bounded_includes: bool, is_derived: bool) -> DeviceProgram | str:
+def _compile(
+    expression: str, list_attributes: bool, bounded_includes: bool, cel_go: int, is_derived: bool
+) -> DeviceProgram | str:
     """Return a program, or a message."""
     offsets: dict[int, int] = {}
     attribute = types.DYN if list_attributes else types.ANY
-    environment = _environment(list_attributes, bounded_includes)
+    environment = _environment(list_attributes, bounded_includes, cel_go)
     try:
-        parser = Parser(expression, environment.macros)
+        parser = Parser(expression, environment.macros, quoted_fields=cel_go >= NEWER_CEL_GO)
         offsets = parser.offsets
         checked = Checker(environment).check(parser.parse())
         validate(checked, _LITERALS, exempt=("format",))
@@ -313,19 +325,20 @@ def _located(expression: str, offset: int, message: str) -> str:
 
 
 def compile_selector(
-    expression: str, *, list_attributes: bool = False, bounded_includes: bool | None = None
+    expression: str, *, list_attributes: bool = False, bounded_includes: bool | None = None, cel_go: int = 26
 ) -> DeviceProgram:
-    """Compile a selector; with `list_attributes`, as release 1.37 does. Raises CompileError.
+    """Compile a selector; with `list_attributes`, attributes can be lists. Raises CompileError.
 
     With `bounded_includes`, the function includes refuses long lists; that is so by default without `list_attributes`.
+    `cel_go` is the version of cel-go, 0.26 (release 1.36) or 0.29 (release 1.37), whose costs and limits apply.
     """
     bounded = not list_attributes if bounded_includes is None else bounded_includes
-    return _compiled(_compile(expression, list_attributes, bounded, False))
+    return _compiled(_compile(expression, list_attributes, bounded, cel_go, False))
 
 
-def compile_derived(expression: str, *, list_attributes: bool = False) -> DeviceProgram:
+def compile_derived(expression: str, *, list_attributes: bool = False, cel_go: int = 29) -> DeviceProgram:
     """Compile the expression of a derived attribute. Raises CompileError."""
-    return _compiled(_compile(expression, list_attributes, not list_attributes, True))
+    return _compiled(_compile(expression, list_attributes, not list_attributes, cel_go, True))
 
 
 def _compiled(found: DeviceProgram | str) -> DeviceProgram:

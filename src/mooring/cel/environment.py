@@ -82,11 +82,15 @@ class Environment:
         libraries: Iterable[Library],
         variables: Mapping[str, Type],
         structs: Mapping[str, Mapping[str, Type]] | None = None,
+        *,
+        cel_go: int = 26,
     ) -> None:
         self.functions: dict[str, Function] = {}
         self.macros: dict[tuple[str, int, bool], Macro] = {}
         self.variables: Final = dict(variables)
         self.structs: Final = dict(structs or {})
+        #: The version of cel-go, 0.x, whose costs and limits apply.
+        self.cel_go: Final = cel_go
         #: Names of types that are also values.
         self.type_values: dict[str, Type] = {}
         for library in libraries:

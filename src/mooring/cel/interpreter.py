@@ -163,13 +163,13 @@ def inequality(left: Evaluate, right: Evaluate) -> Evaluate:
     return evaluate
 
 
-def fallback(left: Evaluate, right: Evaluate, *, unwrap: bool) -> Evaluate:
-    """Evaluate `or` or, with `unwrap`, `orValue`."""
+def fallback(left: Evaluate, right: Evaluate, *, unwrap: bool, strict: bool) -> Evaluate:
+    """Evaluate `or` or, with `unwrap`, `orValue`. With `strict`, values that are not optional are errors."""
 
     def evaluate(frame: Frame) -> Value:
         value = left(frame)
         if value.__class__ is not Optional:
-            return value
+            return no_such_overload() if strict and value.__class__ is not CelError else value
         if value.present:
             return value.value if unwrap else value
         return right(frame)

@@ -31,6 +31,8 @@ from mooring.cel.values import (
 
 _T: Final = types.parameter("T")
 _LIST: Final = list_of(_T)
+#: The longest list that lists.range returns in cel-go 0.29.
+_MAX_RANGE: Final = 1_000_000
 _COMPARABLE: Final = {
     "int": INT, "uint": UINT, "double": DOUBLE, "bool": BOOL, "duration": DURATION, "timestamp": TIMESTAMP,
     "string": STRING, "bytes": BYTES,
@@ -101,6 +103,14 @@ def _range(length: int) -> list[Value]:
     return list(range(length))
 
 
+def _limited_range(length: int) -> Value:
+    if length < 0:
+        return CelError(f"lists.range: size must be non-negative, got {length}")
+    if length > _MAX_RANGE:
+        return CelError(f"lists.range: size {length} exceeds maximum allowed ({_MAX_RANGE})")
+    return list(range(length))
+
+
 def _distinct(values: list[Value]) -> list[Value]:
     result: list[Value] = []
     for value in values:
@@ -132,12 +142,14 @@ LISTS: Final = Library(
         ),
         _by_element("sort", "list_{}_sort", _sort),
         _by_element("@sortByAssociatedKeys", "list_{}_sortByAssociatedKeys", _sorted_by, _LIST),
-        plain("lists.range", "lists_range", (INT,), list_of(INT), _range),
         member("reverse", "list_reverse", (_LIST,), _LIST, lambda values: values[::-1]),
         member("distinct", "list_distinct", (_LIST,), _LIST, _distinct),
     ),
     macros=macros.LISTS,
 )
+RANGE: Final = Library((plain("lists.range", "lists_range", (INT,), list_of(INT), _range),))
+#: The same as cel-go 0.29 has it.
+LIMITED_RANGE: Final = Library((plain("lists.range", "lists_range", (INT,), list_of(INT), _limited_range),))
 
 
 # Sets

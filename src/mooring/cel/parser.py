@@ -36,6 +36,7 @@ _TOKEN: Final = re.compile(
     |(?P<uint>(?:0x[0-9a-fA-F]+|\d+)[uU])
     |(?P<int>0x[0-9a-fA-F]+|\d+)
     |(?P<ident>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<quoted>`[A-Za-z0-9_.\-/\ ]+`)
     |(?P<op>==|!=|<=|>=|&&|\|\||[\[\]{{}}().,\-!?:+*/%<>])
     """,
     re.VERBOSE | re.ASCII,
@@ -124,7 +125,10 @@ class _Pending:
 class Parser:
     """Parses one expression."""
 
-    def __init__(self, text: str, macros: Mapping[tuple[str, int, bool], Macro]) -> None:
+    def __init__(
+        self, text: str, macros: Mapping[tuple[str, int, bool], Macro], *, quoted_fields: bool = False
+    ) -> None:
+        """With ``quoted_fields``, the names of fields may be in backquotes."""
         if len(text) > MAX_CODE_POINTS:
             raise SyntaxIssue(
                 f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_CODE_POINTS}", 0
@@ -132,6 +136,7 @@ class Parser:
         self._tokens = _tokens(text)
         self._position = 0
         self._macros = macros
+        self._quoted_fields = quoted_fields
         self._next_id = 0
         self._nesting = 0
         #: The offset in the text of each node.
@@ -261,6 +266,15 @@ class Parser:
         self._position += 1
         return token.text
 
+    def _field(self) -> str:
+        token = self._token
+        if token.kind != "quoted":
+            return self._identifier()
+        if not self._quoted_fields:
+            raise SyntaxIssue("unsupported syntax: '`'", token.offset)
+        self._position += 1
+        return token.text[1:-1]
+
     # The grammar. One level of nesting takes two Python calls, so that 250 levels fit Python's stack.
 
     def _expression(self) -> Node:
@@ -345,10 +359,9 @@ class Parser:
             if token.text == ".":
                 self._position += 1
                 optional = self._take("?")
-                if self._token.kind != "ident":
-                    self._unexpected()
-                name = self._identifier()
-                if not optional and self._at("("):
+                is_quoted = self._token.kind == "quoted"
+                name = self._field()
+                if not optional and not is_quoted and self._at("("):
                     number = self.new_id()
                     args = self._arguments()
                     node = self._deeper(self._call_or_macro(number, name, node, args), node, *args)
@@ -483,7 +496,7 @@ class Parser:
         entries: list[Entry] = []
         while not self._take("}"):
             optional = self._take("?")
-            key = Literal(self.new_id(), self._identifier())
+            key = Literal(self.new_id(), self._field())
             self._expect(":")
             entries.append(Entry(key, self._expression(), optional))
             if self._take("}"):

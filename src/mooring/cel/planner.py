@@ -115,7 +115,10 @@ class _Planner:
 
     def _variable(self, number: int) -> Plan:
         name = self._names[number]
-        if self._types[number].kind == "type" and (value := self._environment.type_values.get(name)) is not None:
+        if self._types[number].kind == "type":
+            value = self._environment.type_values.get(name)
+            if value is None:  # cel-go takes every name of this type for the name of a type
+                raise ProgramIssue(f"reference to undefined type: {name}")
             return ConstantPlan(value)
         for hops, scope in enumerate(reversed(self._scopes)):
             if name in (scope.accu, scope.first, scope.second):
@@ -175,16 +178,19 @@ class _Planner:
             case "_!=_":
                 return StepPlan(lambda: interpreter.inequality(args[0].build(), args[1].build()))
             case "or" | "orValue" if len(args) == 2:
-                return StepPlan(
-                    lambda: interpreter.fallback(args[0].build(), args[1].build(), unwrap=name == "orValue")
+                fallback = functools.partial(
+                    interpreter.fallback,
+                    unwrap=name == "orValue",
+                    strict=self._environment.cel_go >= cost.NEWER_CEL_GO,
                 )
+                return StepPlan(lambda: fallback(args[0].build(), args[1].build()))
         return self._function(node, name, args)
 
     def _function(self, node: Call, name: str, args: list[Plan]) -> Plan:
         overloads = self._overloads[node.id]
         overload = overloads[0] if len(overloads) == 1 else None
         number = overload.id if overload else ""
-        call_cost = cost.call_cost(name, number)
+        call_cost = cost.call_cost(name, number, self._environment.cel_go)
         call, variadic = self._implementation(name, overload)
         if number == "in_list" and isinstance(args[1], ConstantPlan):
             values = args[1].value

@@ -59,6 +59,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Whether selectors can read attributes that are lists without the gate DRAListTypeAttributes.
     selectors_read_lists: bool = False
+    #: The version of cel-go, 0.x, whose costs and limits selectors have.
+    cel_go: int = 26
     #: Whether the function includes of selectors accepts lists of any length.
     includes_reads_long_lists: bool = False
     #: Whether DRAListTypeAttributes also changes constraints, so that they compare attributes as sets of values.

@@ -95,6 +95,7 @@ V1_37: Final = msgspec.structs.replace(
     resized_requests_by_sum=True,
     stops_at_violated_budget=True,
     selectors_read_lists=True,
+    cel_go=29,
     includes_reads_long_lists=True,
     constraints_read_lists=True,
     bare_taint_rules_select_all=False,

@@ -36,7 +36,8 @@ _ATTEMPT_SECONDS: Final = 0.001
 _START: Final = 4_000_000_000.0
 #: DynamicResources scores every node 0 without claims; the score is only shown for cases about devices.
 _UNSCORED = frozenset({"DynamicResources"})
-#: Plugins that search for victims on many nodes in any order: the reasons of their errors are not shown.
+#: Plugins that search for victims on many nodes in any order: the reasons of their errors are only shown for cases
+#: about devices, as in the recorded answers.
 _SEARCHERS = frozenset({"DefaultPreemption", "CapacityScheduling"})
 #: A reason of Coscheduling; the amounts that follow it are not shown.
 _GAP = "resource gap"
@@ -292,7 +293,7 @@ def _shown(
     if evaluation.aborted:
         return {"aborted": True, **shown}
     if failure is not None:
-        shown["preemption"] = _preemption(runner, failure)
+        shown["preemption"] = _preemption(runner, failure, shows_errors=with_devices)
     return shown
 
 
@@ -321,7 +322,7 @@ def _nodes(
     return shown
 
 
-def _preemption(runner: PluginRunner, failure: ScheduleFailure) -> dict[str, Any]:
+def _preemption(runner: PluginRunner, failure: ScheduleFailure, *, shows_errors: bool) -> dict[str, Any]:
     status, result = failure.post_filter, failure.result
     shown: dict[str, Any] = {"status": _status(status or Status.unschedulable())}
     if status is not None and status.is_success:
@@ -329,7 +330,7 @@ def _preemption(runner: PluginRunner, failure: ScheduleFailure) -> dict[str, Any
         shown["nominatedNode"] = result.nominated_node
         if result.victims:
             shown["victims"] = sorted(runner.table.pods[uid].pod.key for uid in result.victims)
-    elif status is not None and status.code is Code.ERROR and status.plugin in _SEARCHERS:
+    elif status is not None and status.code is Code.ERROR and status.plugin in _SEARCHERS and not shows_errors:
         shown["status"]["reasons"] = []
     return shown
 

@@ -71,6 +71,8 @@ class Evaluator:
         refusal = self._ineligible(pod, statuses) if rules is None else rules.refusal(state, pod, statuses)
         if refusal:
             return _UNTOUCHED, Status.unschedulable(refusal)
+        if not len(self._handle.table):
+            return _UNTOUCHED, Status.error("no nodes available")
         outcome = NodeStatuses(self._handle.table, _NOT_HELPFUL)
         extenders = self._handle.extenders
         asked = extenders is not None and extenders.weigh_victims(pod)

@@ -60,6 +60,7 @@ class Selector:
                 expression,
                 list_attributes=release.selectors_read_lists or release.enabled("DRAListTypeAttributes"),
                 bounded_includes=not release.includes_reads_long_lists,
+                cel_go=release.cel_go,
             )
         except CompileError as error:
             self._error = f"CEL compile error: {error}"
@@ -103,7 +104,9 @@ class DerivedAttribute:
         self.error = ""
         self._values: dict[int, DeviceAttribute | str] = {}
         try:
-            self._compiled = compile_derived(expression, list_attributes=release.selectors_read_lists)
+            self._compiled = compile_derived(
+                expression, list_attributes=release.selectors_read_lists, cel_go=release.cel_go
+            )
         except CompileError as error:
             self.error = str(error)
 
