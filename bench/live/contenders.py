@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import functools
 import importlib.util
 import sys
 import tempfile
@@ -32,10 +33,14 @@ def _kube_scheduler(plane: ControlPlane) -> Process:
     return plane.start_kube_scheduler(wait=False)
 
 
+@functools.cache
+def compile_checkout() -> None:
+    """Compile the checkout as an installed package is, because some machines never write bytecode."""
+    compileall.compile_dir(_ROOT / "src", quiet=2)
+
+
 def _mooring(*command: str) -> Callable[[ControlPlane], Process]:
     def start(plane: ControlPlane) -> Process:
-        # Compile the checkout as an installed package is, because some machines never write bytecode.
-        compileall.compile_dir(_ROOT / "src", quiet=2)
         config = plane.scheduler_config(None, name="mooring")
         flags = ["--config", str(config), "--bind-address", "127.0.0.1", "--secure-port", str(free_port())]
         return plane.run("mooring", [*command, *flags], env={"PYTHONPATH": f"{_ROOT}:{_ROOT / 'src'}"}, wait=False)

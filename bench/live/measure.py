@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.live import devices, objects
-from bench.live.contenders import Contender
+from bench.live.contenders import Contender, compile_checkout
 from bench.live.observer import Observer, observing
 from bench.live.results import Latency, Load, Rate, Startup
 from bench.live.server import Server, connected
@@ -260,6 +260,7 @@ class _Scene:
 
 @asynccontextmanager
 async def _scene(state: Path, fill: Fill | None = None, flags: Sequence[str] = ()) -> AsyncIterator[_Scene]:
+    compile_checkout()
     with ControlPlane(unlimited=True, state=state, apiserver_flags=flags) as plane:
         async with connected(plane) as server:
             # The pods are created here and not in the state, because a server that has just started has small watch
