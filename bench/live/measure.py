@@ -134,11 +134,12 @@ async def latency(contender: Contender, state: Path, pods: int, *, warm_up: int 
         )
 
 
-async def load(contender: Contender, state: Path, pods: int, *, warm_up: int = 500) -> Load:
+async def load(contender: Contender, state: Path, pods: int) -> Load:
     """Measure the time from creation to binding, for pods that are created at half the highest rate.
 
     The highest rate is measured first: the same number of pods, created as fast as the server answers.
     """
+    warm_up = max(1, pods // 6)
     async with _scene(state) as scene:
         process = scene.start(contender)
         bodies = [objects.single_pod(number) for number in range(warm_up + 2 * pods)]

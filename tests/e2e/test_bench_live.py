@@ -14,7 +14,7 @@ def test_it_measures_schedulers_side_by_side(built: None) -> None:
     """Every pod is bound by each contender, from the same state, with an event for each where it sends them."""
     names = ["kube-scheduler", "null", "null+events"]
     chosen = [part for name in names for part in ("--scheduler", name)]
-    sizes = ["--nodes", "20", "--pods", "60", "--running-pods", "40", "--single-pods", "3"]
+    sizes = ["--nodes", "20", "--pods", "60", "--running-pods", "40", "--single-pods", "3", "--load-pods", "30"]
     command = [sys.executable, "-m", "bench.live", *chosen, "--workload", "spread", *sizes, "-o", "json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -31,6 +31,8 @@ def test_it_measures_schedulers_side_by_side(built: None) -> None:
         assert each["rate_to_kube"] is not None
     assert [each["scheduler"] for each in results["startups"]] == ["kube-scheduler"]
     assert [each["pods"] for each in results["latencies"]] == [3]
+    (load,) = results["loads"]
+    assert (load["pods"], load["highest_per_s"] > 0, load["p50_ms"] <= load["p99_ms"]) == (30, True, True)
 
 
 def test_it_measures_pods_with_devices(built: None) -> None:
