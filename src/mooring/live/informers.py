@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -158,7 +158,9 @@ class Informers:
     def apply(self, changes: list[Change[Any]]) -> None:
         """Apply changes to the engine, then notify the listener. An object that cannot be applied is reported."""
         engine, listener = self._engine, self.listener
-        for old, new in changes if listener is not None else self._without_new_pods(changes):
+        if engine.is_starting and listener is None:
+            changes = self._without_new_pods(changes)
+        for old, new in changes:
             checkpoint()
             try:
                 if new is not None:
@@ -173,7 +175,7 @@ class Informers:
                 self._report(found, error)
         self._changed()
 
-    def _without_new_pods(self, changes: list[Change[Any]]) -> Sequence[Change[Any]]:
+    def _without_new_pods(self, changes: list[Change[Any]]) -> list[Change[Any]]:
         """Apply a page of new pods together, and return the other changes."""
         pods = [new for old, new in changes if old is None and isinstance(new, Pod)]
         if len(pods) < len(changes) or len(pods) == 1:

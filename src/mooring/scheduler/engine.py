@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from mooring.api.meta import KubeObject
@@ -125,13 +125,17 @@ class Engine(ScheduleOne):
         else:
             self._handlers.put(item)
 
-    def put_new_pods(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Apply pods of a list together, if all objects are being listed and nothing else happens yet.
+    @property
+    def is_starting(self) -> bool:
+        """Whether all objects are being listed, and nothing else happens yet."""
+        return self.queue.defers_events and not self.lock.held
 
-        Return those that are not applied. If a pod is invalid, this raises before any of them is applied.
+    def put_new_pods(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Apply pods of a list together, while ``is_starting``. Return those that are not applied.
+
+        If a pod is invalid, this raises before any of them is applied.
         """
-        starting = self.queue.defers_events and not self.lock.held
-        return self._handlers.put_new_pods(pods) if starting else pods
+        return self._handlers.put_new_pods(pods)
 
     def remove(self, item: KubeObject) -> None:
         """Apply an object's deletion; deferred while the lock is held."""

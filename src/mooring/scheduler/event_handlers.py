@@ -48,14 +48,13 @@ class EventHandlers:
         for pod in pods:
             is_new = pod.uid not in self.cache.table.pods and lister.get(pod.name, pod.namespace) is None
             (new if is_new and pod.node_name and not pod.is_finished else others).append(pod)
-        needs_more = self.cache.table.add_pods(new)
-        skipped = {pod.uid for pod in needs_more}
+        others += self.cache.table.add_pods(new)
         for pod in new:
-            if pod.uid not in skipped:
+            if pod.uid in self.cache.table.pods:
                 lister.put(pod)
                 if self.observer is not None:
                     self.observer.scheduled_pod_added(pod, waited=False)
-        return others + needs_more
+        return others
 
     def remove(self, item: KubeObject) -> None:
         """Handle a deleted object."""
