@@ -36,6 +36,10 @@ _UNCHECKED: Final = "?fieldValidation=Ignore"
 _TIME: Final = "2026-11-18T10:00:00.000000Z"
 
 
+#: apiVersion and kind.
+_BINDING: Final = tagged(1, b"v1") + tagged(2, b"Binding")
+
+
 class Request(NamedTuple):
     """A request of a type."""
 
@@ -78,6 +82,13 @@ def event_protobuf(number: int) -> bytes:
     return b"k8s\x00" + tagged(1, kind) + tagged(2, encode_message("events.Event", msgspec.to_builtins(made)))
 
 
+def bind_protobuf(number: int) -> bytes:
+    """Return the binding in protobuf, in the envelope of Kubernetes."""
+    metadata = tagged(1, _pod(number).encode()) + tagged(3, b"default")
+    target = tagged(1, b"Node") + tagged(3, f"node-{number % _NODES:05d}".encode())
+    return b"k8s\x00" + tagged(1, _BINDING) + tagged(2, tagged(1, metadata) + tagged(2, target))
+
+
 def status(number: int, content_type: str) -> Request:
     """Patch the condition of a pod that cannot be scheduled."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastProbeTime": None,
@@ -91,11 +102,15 @@ def status(number: int, content_type: str) -> Request:
 TYPES: Final[dict[str, Callable[[int], Request]]] = {
     "bind": bind,
     "bind, fields not validated": lambda number: bind(number)._replace(path=bind(number).path + _UNCHECKED),
+    "bind, protobuf": lambda number: bind(number)._replace(body=bind_protobuf(number), content_type=_PROTOBUF),
     "event": lambda number: Request("POST", _EVENTS, encode_json(event(number))),
     "event, fields not validated": lambda number: Request("POST", _EVENTS + _UNCHECKED, encode_json(event(number))),
     "event, metadata returned": lambda number: Request("POST", _EVENTS, encode_json(event(number)), accept=_METADATA),
     "event, protobuf returned": lambda number: Request("POST", _EVENTS, encode_json(event(number)), accept=_PROTOBUF),
-    "event, protobuf": lambda number: Request("POST", _EVENTS, event_protobuf(number), _PROTOBUF, _PROTOBUF),
+    "event, protobuf": lambda number: Request("POST", _EVENTS, event_protobuf(number), _PROTOBUF),
+    "event, protobuf, also returned": lambda number: Request(
+        "POST", _EVENTS, event_protobuf(number), _PROTOBUF, _PROTOBUF
+    ),
     "status, strategic merge": lambda number: status(number, _STRATEGIC),
 }
 

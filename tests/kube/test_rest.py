@@ -6,6 +6,7 @@ import json
 import random
 import sys
 from typing import Any, ClassVar
+from urllib.parse import parse_qs
 
 import pytest
 from aiohttp import web
@@ -37,7 +38,7 @@ from mooring.kube import (
     custom_resource,
     resource_of,
 )
-from mooring.kube.rest import RelaxedGarbageCollection
+from mooring.kube.rest import RelaxedGarbageCollection, next_page_size
 from mooring.kube.transport import HttpTransport
 from tests.kube.server import PODS, Api, Fault
 from tests.waiting import PATIENCE
@@ -133,7 +134,7 @@ async def test_status_patches_and_events(api: Api) -> None:
 
 
 async def test_lists_come_in_pages_and_begin_again_when_they_expire(api: Api) -> None:
-    for index in range(1201):
+    for index in range(2601):
         api.objects[f"/api/v1/nodes/n{index:04}"] = {"metadata": {"name": f"n{index:04}", "resourceVersion": "1"}}
     expired = []
 
@@ -145,9 +146,26 @@ async def test_lists_come_in_pages_and_begin_again_when_they_expire(api: Api) ->
     api.fault = expire
     async with client(api) as kube:
         page = await kube.list(Node, labels="x", fields="y")
-    assert [node.name for node in page.items] == [f"n{index:04}" for index in range(1201)]
-    assert len(api.requests) == 2 + 3
-    assert all("labelSelector=x&fieldSelector=y&limit=500" in query for _, _, query in api.requests)
+    assert [node.name for node in page.items] == [f"n{index:04}" for index in range(2601)]
+    sizes = [int(parse_qs(query)["limit"][0]) for _, _, query in api.requests]
+    assert sizes == [500, 2000, 500, 2000, 2000]  # the second page of the first list had expired
+    assert all("labelSelector=x&fieldSelector=y&limit=" in query for _, _, query in api.requests)
+
+
+@pytest.mark.parametrize(
+    ("first", "size", "length", "following"),
+    [
+        (500, 500, 500 * 1_600, 2000),  # small objects: four times as many
+        (500, 500, 500 * 8_192, 512),  # 4 MiB
+        (500, 500, 500 * 1_500_000, 500),  # large objects: as many as in the first page
+        (500, 2000, 2000 * 4_096, 1024),  # the objects become larger
+        (500, 512, 512 * 1_600, 2000),  # and smaller again
+        (500, 500, 0, 2000),
+        (0, 0, 82_000_000, 0),  # no pages
+    ],
+)
+def test_pages_are_larger_if_the_objects_are_small(first: int, size: int, length: int, following: int) -> None:
+    assert next_page_size(first, size, length) == following
 
 
 class Widget(KubeObject, kw_only=True):
@@ -354,17 +372,18 @@ async def test_only_a_status_with_success_is_a_bind(api: Api, fast_writes: bool)
 
 
 async def test_the_next_page_is_requested_while_one_is_handled(api: Api) -> None:
-    for index in range(5):
-        api.objects[f"/api/v1/nodes/n{index}"] = {"metadata": {"name": f"n{index}", "resourceVersion": "1"}}
+    names = [f"n{index}" for index in range(9)]
+    for name in names:
+        api.objects[f"/api/v1/nodes/{name}"] = {"metadata": {"name": name, "resourceVersion": "1"}}
     async with client(api) as kube:
-        pages = kube.pages(Node, limit=2)
+        pages = kube.pages(Node, limit=1)
         first_page = await anext(pages)
         while len(api.requests) < 2:
             await asyncio.sleep(0)
-        assert [node.name for node in first_page.items] == ["n0", "n1"]
+        assert [node.name for node in first_page.items] == names[:1]
         await pages.aclose()  # the page that nobody wants is no error
-        found = [[node.name for node in page.items] async for page in kube.pages(Node, limit=2)]
-    assert found == [["n0", "n1"], ["n2", "n3"], ["n4"]]
+        found = [[node.name for node in page.items] async for page in kube.pages(Node, limit=1)]
+    assert found == [names[:1], names[1:5], names[5:]]
     assert len(api.requests) == 2 + 3
 
 

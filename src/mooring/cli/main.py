@@ -74,6 +74,8 @@ _THREAD_SECONDS = 1.0
 def entry(prog_name: str | None = None) -> None:
     """Run the command and exit, even if threads of a plugin are still running."""
     gc.set_threshold(*_GC_THRESHOLDS)
+    # Matrices are small here. By default, NumPy's library for them starts a thread for each core of the machine.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         main(prog_name=prog_name)
     except SystemExit as end:

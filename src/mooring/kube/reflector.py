@@ -43,6 +43,8 @@ _MAX_LINE: Final = 64 << 20
 #: After this many lists in a row that are older than what was observed before, the list counts: etcd was restored from
 #: a backup. With the backoff this takes minutes, much longer than an API server lags behind the others.
 _OLD_LISTS: Final = 12
+#: How many objects of a list are handled before other tasks run.
+_SLICE: Final = 500
 #: After this many lists that expired between pages, a list is read without pages.
 _EXPIRED_LISTS: Final = 2
 
@@ -146,7 +148,9 @@ class Reflector(Generic[ObjectT]):
                 with self._client.relaxed_gc:
                     async for page in pages:
                         self._check_age(page.resource_version)
-                        self._notify(self._known.store_all(page.items))
+                        for start in range(0, len(page.items), _SLICE):
+                            self._notify(self._known.store_all(page.items[start : start + _SLICE]))
+                            await asyncio.sleep(0)  # other tasks run, and the next page is received
                         version = page.resource_version
         except Gone:
             self._expired_lists += 1

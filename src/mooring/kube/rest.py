@@ -56,6 +56,9 @@ ObjectT = TypeVar("ObjectT", bound=KubeObject)
 T = TypeVar("T")
 JSON: Final = "application/json"
 PAGE_SIZE: Final = 500
+#: The pages after the first one have up to this many times as many objects, if they are expected to be this small.
+_GROWTH: Final = 4
+_PAGE_BYTES: Final = 4 << 20
 _TRIES: Final = 5
 _DIGITS: Final = re.compile(r"[0-9]+")
 _TRIES_WHEN_THROTTLED: Final = 10
@@ -249,18 +252,21 @@ class Client:
     ) -> AsyncGenerator[Page[ObjectT], None]:
         """Yield the pages of a list, at the version of the first page. Raises Gone if that expires.
 
-        The server prepares a page while the one before it is decoded and handled.
+        The server prepares a page while the one before it is decoded and handled. `limit` is the size of the first
+        page. The following ones are larger if the objects are small.
         """
         resource = resource_of(kind)
         path = resource.path(namespace=namespace)
+        size = limit
 
         def download(token: str) -> Coroutine[Any, Any, bytes]:
-            selection = query(labelSelector=labels, fieldSelector=fields, limit=limit, **{"continue": token})
+            selection = query(labelSelector=labels, fieldSelector=fields, limit=size, **{"continue": token})
             return self._download(path + selection)
 
         body = await download("")
         while True:
             token = continue_token(body)
+            size = next_page_size(limit, size, len(body))
             following = asyncio.create_task(download(token)) if token else None
             try:
                 await asyncio.sleep(0)  # send the request
@@ -577,6 +583,15 @@ class Client:
     def _report(self, method: str, status: int, begun: float, *, sent: int = 0, received: int = 0) -> None:
         if self._observer is not None:
             self._observer.request_finished(method, status, self._clock() - begun, sent=sent, received=received)
+
+
+def next_page_size(first: int, size: int, length: int) -> int:
+    """Return how many objects to request after a page with a number of objects and of bytes.
+
+    `first` is the number of objects of the first page. A server needs half the CPU time for pages of 2,000 pods,
+    compared with 500. But tenants can create large objects, and a page is decoded at once.
+    """
+    return max(first, min(_GROWTH * first, size * _PAGE_BYTES // max(1, length)))
 
 
 def query(**values: str | int) -> str:
