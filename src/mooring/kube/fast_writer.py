@@ -6,6 +6,7 @@ are handled by aiohttp: `HttpTransport` is the reference implementation, and tes
 """
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Callable
 from typing import Final, cast
@@ -29,7 +30,7 @@ class _Connection(asyncio.Protocol):
     """A persistent connection with at most one request at a time."""
 
     __slots__ = (
-        "_body", "_headers", "_parser", "_transport", "answer", "context", "deadline", "idle_since", "lost", "on_lost",
+        "_body", "_parser", "_received", "_transport", "answer", "context", "deadline", "idle_since", "lost", "on_lost",
     )  # fmt: skip
 
     def __init__(self, context: ssl.SSLContext | None, on_lost: "Callable[[_Connection], None]") -> None:
@@ -40,17 +41,17 @@ class _Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self.lost = False
         self._transport: asyncio.WriteTransport | None = None
-        self._parser: httptools.HttpResponseParser | None = None
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._parser = httptools.HttpResponseParser(self)
+        #: What was received since the request was sent, and the body of the response.
+        self._received: list[bytes] = []
         self._body: list[bytes] = []
 
     def send(self, head: bytes, body: bytes, deadline: float) -> "asyncio.Future[Answer]":
         """Write a request and return a future for the response."""
         self.answer = asyncio.get_running_loop().create_future()
         self.deadline = deadline
-        self._parser = httptools.HttpResponseParser(self)
-        self._headers = []
-        self._body = []
+        self._received.clear()
+        self._body.clear()
         assert self._transport is not None
         self._transport.write(head + body)
         return self.answer
@@ -80,10 +81,11 @@ class _Connection(asyncio.Protocol):
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's TLS transports do not derive from it
 
     def data_received(self, data: bytes) -> None:
-        if self.answer is None or self._parser is None:
+        if self.answer is None:
             # A server sends data on an idle connection only before closing it.
             self.close()
             return
+        self._received.append(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -99,27 +101,24 @@ class _Connection(asyncio.Protocol):
 
     # Callbacks of httptools
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
-
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
 
     def on_message_complete(self) -> None:
         parser, answer = self._parser, self.answer
-        if parser is None or answer is None:
+        if answer is None:
             return
         status = parser.get_status_code()
         if status < 200:
             # An interim response (100 Continue): the final one follows on the same connection.
-            self._headers, self._body = [], []
+            self._body.clear()
             return
         self.answer = None
         if not parser.should_keep_alive():
             self.close()
         if not answer.done():
-            # The headers of a successful response are not used.
-            headers = {} if status < 300 else _readable(self._headers)
+            # The headers of a successful response are not used, and a call for each of them takes time.
+            headers = {} if status < 300 else _HeaderParser().read(self._received)
             answer.set_result(Answer(status, headers, b"".join(self._body)))
 
 
@@ -271,5 +270,27 @@ class FastWriter:
         self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep) if self._open else None
 
 
-def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1").strip() for name, value in headers}
+class _HeaderParser:
+    """Reads the headers of the first response in some data that is not an interim one."""
+
+    def __init__(self) -> None:
+        self.headers: dict[str, str] = {}
+        self._done = False
+        self._parser = httptools.HttpResponseParser(self)
+
+    def read(self, received: list[bytes]) -> dict[str, str]:
+        """Return the headers."""
+        with contextlib.suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # other data may follow
+            for data in received:
+                self._parser.feed_data(data)
+        return self.headers
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._done:
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+
+    def on_message_complete(self) -> None:
+        if self._parser.get_status_code() >= 200:
+            self._done = True
+        elif not self._done:
+            self.headers.clear()
