@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -155,8 +155,14 @@ class Reporter:
         """Clear the nominated node of a pod, after the writes in progress."""
         await self._in_turn(pod, {"nominatedNodeName": None})
 
-    async def flushed(self, uid: str) -> None:
-        """Wait for the status writes of a pod: an old failure must not be published after a newer success."""
+    def flushed(self, uid: str) -> Coroutine[Any, Any, None] | None:
+        """Return what ends after the status writes of a pod; None if there are none.
+
+        An old failure must not be published after a newer success.
+        """
+        return self._flushed(uid) if uid in self._under_way else None
+
+    async def _flushed(self, uid: str) -> None:
         while (writing := self._under_way.get(uid)) is not None:
             await asyncio.wait([writing])
 

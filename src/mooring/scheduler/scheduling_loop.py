@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from mooring.api.pod import Pod
@@ -26,8 +26,8 @@ _RESUME_IN_FLIGHT = 48
 class OutcomeReporter(Protocol):
     """A publisher of the outcomes of attempts."""
 
-    async def flushed(self, uid: str) -> None:
-        """Wait until all reports about a pod are written."""
+    def flushed(self, uid: str) -> Awaitable[None] | None:
+        """Return what ends when all reports about a pod are written; None if they are."""
 
     def bound(self, assumed: AssumedPod) -> None:
         """Report a bound pod."""
@@ -147,7 +147,8 @@ class SchedulingLoop:
     async def _bind(self, assumed: AssumedPod) -> None:
         engine = self._engine
         try:
-            await self._reporter.flushed(assumed.queued.uid)  # an older failure must not be reported after the success
+            if (writing := self._reporter.flushed(assumed.queued.uid)) is not None:
+                await writing  # an older failure must not be reported after the success
             failed = await engine.bind(assumed)
         except asyncio.CancelledError:
             engine.lock.defer(engine.undo, assumed.runner, assumed.state, assumed.pod, assumed.node_name)
