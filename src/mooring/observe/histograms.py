@@ -14,7 +14,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
 #: How many observations of a series are stored before they are counted.
-_MANY = 4096
+_MANY = 512
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -38,7 +38,7 @@ class Histogram:
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
+        self._counts = np.zeros(len(bounds) + 1, dtype=np.int64)
         self._total = 0.0
         #: The observations that are not counted yet.
         self._stored: list[float] = []
@@ -49,7 +49,8 @@ class Histogram:
     def counts(self) -> list[int]:
         """The number of observations in each bucket. The last bucket is +Inf."""
         self.count()
-        return self._counts
+        counts: list[int] = self._counts.tolist()
+        return counts
 
     @property
     def total(self) -> float:
@@ -60,13 +61,10 @@ class Histogram:
     def count(self) -> None:
         """Count the stored observations."""
         stored = self._stored
-        if not stored:
-            return
-        counts = self._counts
-        for bucket in np.searchsorted(self.bounds, stored).tolist():
-            counts[bucket] += 1
-        self._total = sum(stored, self._total)
-        stored.clear()
+        if stored:
+            self._counts += np.bincount(np.array(self.bounds).searchsorted(stored), minlength=len(self._counts))
+            self._total = sum(stored, self._total)
+            stored.clear()
 
     def count_many(self) -> None:
         """Count the stored observations if there are many."""

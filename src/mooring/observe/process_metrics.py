@@ -24,7 +24,7 @@ _SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0,
 _BYTES: Final = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
 _BY_VERB: Final = ("verb", "host")
 #: Stored observations are looked at after this many requests with the same result.
-_COUNT_EVERY: Final = 1024
+_COUNT_EVERY: Final = 512
 
 
 class RestClientMetrics:

@@ -23,7 +23,7 @@ from mooring.observe.plugin_metrics import PluginHealth, PluginTimes
 
 _ATTEMPT_BOUNDS = exponential(0.001, 2, 15)
 #: Stored observations are looked at in one of this many attempts.
-_COUNT_EVERY = 1024
+_COUNT_EVERY = 512
 #: Attempts from this number on share one label value.
 _MANY_ATTEMPTS = 15
 #: The extension points whose calls are counted.
