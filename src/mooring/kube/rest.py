@@ -429,8 +429,9 @@ class Client:
         Raises Conflict if the pod is bound, is being deleted or has another UID or, with `version`, another resource
         version, and NotFound if it does not exist. If `outcome_unknown` of the error is set, read the pod to find out.
         """
-        binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid, annotations or {}, version), _Target(node))
-        path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="binding")
+        name, namespace = pod.name, pod.namespace
+        binding = _Binding(_Meta(name, namespace, pod.uid, annotations or {}, version), _Target(node))
+        path = resource_of(Pod).path(namespace=namespace, name=name, subresource="binding")
         return self._call(
             "POST",
             path,

@@ -50,15 +50,16 @@ class Reporter:
     def bound(self, assumed: AssumedPod) -> None:
         """Report a bound pod."""
         pod, node = assumed.pod, assumed.node_name
+        key = pod.key
         self._expected.pop(pod.uid, None)
         log.info(
             "Successfully bound pod to node",
-            pod=pod.key,
+            pod=key,
             node=node,
             evaluatedNodes=assumed.evaluated,
             feasibleNodes=assumed.feasible,
         )
-        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        note = f"Successfully assigned {key} to {node}"
         self._events.record(
             pod, type="Normal", reason="Scheduled", action="Binding", note=note, component=pod.scheduler_name
         )

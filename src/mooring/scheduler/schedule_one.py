@@ -172,7 +172,7 @@ class ScheduleOne:
         extenders = self._extenders.deciding(queued.pod) if self._extenders is not None else ()
         attempt = SchedulePod(runner, queued.pod, extenders, evaluation, in_group=in_group, rows=rows)
         steps = attempt.steps()
-        return (yield from steps if self._budget is None else self._budget.run(steps, queued.pod, attempt.state))
+        return steps if self._budget is None else self._budget.run(steps, queued.pod, attempt.state)
 
     def asks_extenders(self, pods: Iterable[Pod]) -> bool:
         """Return whether an extender is interested in one of some pods."""

@@ -1,8 +1,8 @@
 """LazyHeap: a priority queue of pods with removal by key, on the standard library's heap.
 
 A removed pod stays in the heap as a stale entry. Stale entries are dropped when they reach the top, and the heap is
-rebuilt when more than half of it is stale. Pods that are added in their order, as nearly all are, form a run besides the
-heap. All operations are O(log n), amortized, and O(1) for the run.
+rebuilt when more than half of it is stale. Pods that are added in their order, as nearly all are, form a run besides
+the heap. All operations are O(log n), amortized, and O(1) for the run.
 """
 
 from __future__ import annotations
