@@ -10,8 +10,10 @@ Hand-written because structured logging libraries have their own global configur
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from time import gmtime, strftime, time_ns
@@ -25,6 +27,8 @@ _LETTERS = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
 _DEBUG_FROM = 4
 #: Longer messages and values are cut off.
 _MAX_TEXT = 8_192
+#: Matches a value that is quoted as it is.
+_PLAIN = re.compile(r"[ !#-\[\]-~]{0,256}").fullmatch
 #: The logger that all others are below.
 _ROOT = logging.getLogger("mooring")
 #: The logger of aiohttp's servers, which log a traceback for every malformed request. Mooring reports its own errors.
@@ -202,7 +206,7 @@ class KlogFormatter(logging.Formatter):
     @staticmethod
     def line(level: int, text: str, fields: Mapping[str, object]) -> str:
         """Return the line of an event."""
-        return f"{_LETTERS.get(level, 'I')}{_stamp()} {os.getpid():>7}] {_quoted(_limited(text))}{_pairs(fields)}"
+        return f"{_LETTERS.get(level, 'I')}{_stamp()} {os.getpid():>7}] {_message(text)}{_pairs(fields)}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -238,13 +242,25 @@ def _limited(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
+@functools.lru_cache(maxsize=256)
+def _message(text: str) -> str:
+    """Return the message of an event. Most are literals, so that there are few different ones."""
+    return _quoted(_limited(text))
+
+
 def _pairs(fields: Mapping[str, object]) -> str:
-    return "".join([f" {key}={_klog_value(key, value)}" for key, value in fields.items()])
+    text = ""
+    for key, value in fields.items():
+        if type(value) is int:
+            text += f" {key}={value}"
+        elif type(value) is str and _PLAIN(value):
+            text += f' {key}="{value}"'
+        else:
+            text += f" {key}={_klog_value(key, value)}"
+    return text
 
 
 def _klog_value(key: str, value: object) -> str:
-    if type(value) is int:
-        return str(value)
     if isinstance(value, str):
         value = _limited(value)
     return _quoted(value) if key != "traceback" else _block(value)

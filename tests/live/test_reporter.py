@@ -17,7 +17,6 @@ from mooring.live.reporter import Reporter, group_condition
 from mooring.scheduler.attempt_results import FailedAttempt, GroupStatus, ScheduleFailure
 from mooring.scheduler.queue import QueuedPod
 from mooring.testing import make_pod
-from tests.waiting import PATIENCE
 
 
 class Recorder:
@@ -70,7 +69,9 @@ def test_what_was_said_first_is_written_first_and_a_bind_waits_for_it() -> None:
         await asyncio.sleep(0)
 
         async def bind() -> None:
-            await told.flushed(pod.uid)
+            writing = told.flushed(pod.uid)
+            assert writing is not None
+            await writing
             client.messages.append("bind")
 
         tasks.append(asyncio.create_task(bind()))
@@ -98,7 +99,7 @@ def test_what_cannot_be_written_harms_nobody(errors: list[KubeError], tries: int
         client.gate.set()
         told, attempt = reporter(client), failed("no")
         await told.failed(attempt, attempt.queued.pod)
-        await asyncio.wait_for(told.flushed(attempt.queued.uid), PATIENCE)
+        assert told.flushed(attempt.queued.uid) is None
         return client
 
     client = asyncio.run(scenario())

@@ -253,8 +253,9 @@ class NodeTable:
 
     def add_pod(self, pod: Pod, node_name: str | None = None) -> PodInfo:
         """Add a pod to a node (by default the one in its spec), or replace the pod with that uid."""
-        uid, name, template = pod.uid, node_name or pod.node_name, self.templates.of(pod)
+        uid, name = pod.uid, node_name or pod.node_name
         known = self.pods.get(uid)
+        template = self.templates.of(pod) if known is None else self.templates.of_update(known.pod, pod)
         if known is not None:
             if _counts_alike(known, pod, template, name):
                 # Most updates (a confirmed binding, a status report by the kubelet) do not affect scheduling.

@@ -188,6 +188,20 @@ class TemplateRegistry:
         attributes[_CACHE] = template
         return template
 
+    def of_update(self, old: Pod, new: Pod) -> PodTemplate:
+        """Return the template of a new version of a pod: without its key if nothing that the key contains differs."""
+        before, after = old.metadata, new.metadata
+        if (
+            old.spec == new.spec
+            and before.namespace == after.namespace
+            and before.labels == after.labels
+            and before.owner_references == after.owner_references
+            and not _given(old)
+            and not _given(new)
+        ):
+            new.__dict__[_CACHE] = self.of(old)
+        return self.of(new)
+
     def _evict(self) -> None:
         """Drop the oldest templates without pods. The cost is amortized, so that many distinct pods stay cheap."""
         if len(self._templates) <= self._evict_at and self._bytes <= self._evict_at_bytes:

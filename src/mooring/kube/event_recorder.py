@@ -15,8 +15,8 @@ import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -55,7 +55,7 @@ log: Final = get_logger(__name__)
 class EventSink(Protocol):
     """The API that events are sent to; `Client` implements it."""
 
-    async def create_event(self, event: Event | CoreEvent) -> None:
+    def create_event(self, event: Event | CoreEvent) -> Awaitable[object]:
         """Create an event. Raises AlreadyExists."""
         ...
 
@@ -64,7 +64,7 @@ class EventSink(Protocol):
         ...
 
 
-class _Key(NamedTuple):
+class _Key(msgspec.Struct, frozen=True, gc=False):
     """The fields that are equal in repeats of an event."""
 
     component: str
@@ -78,18 +78,20 @@ class _Key(NamedTuple):
     note: str = ""
 
 
-class _Entry:
+class _Entry(msgspec.Struct, eq=False, gc=False):
     """An event and its number of occurrences."""
 
-    __slots__ = ("again", "busy", "count", "created", "first", "key", "last", "name", "note", "queued", "written")
-
-    def __init__(self, key: _Key, name: str, note: str, now: float) -> None:
-        self.key = key
-        self.name = name
-        self.note = note
-        self.first = self.last = self.written = now
-        self.count = 1
-        self.created = self.queued = self.busy = self.again = False
+    key: _Key
+    name: str
+    note: str
+    first: float
+    last: float
+    written: float
+    count: int = 1
+    created: bool = False
+    queued: bool = False
+    busy: bool = False
+    again: bool = False
 
     def repeat(self, note: str, now: float) -> bool:
         """Count a repeat. Return whether it must be written."""
@@ -170,13 +172,13 @@ class EventRecorder:
         key = _Key(component, type, reason, action, where, about, core)
         now = self._now()
         if core:
-            key = key._replace(note=self._distinct_note(key, note, now))
+            key = msgspec.structs.replace(key, note=self._distinct_note(key, note, now))
         entry = self._entries.get(key)
         if entry is None:
             if len(self._queue) >= self._limit:
                 self._drop()
                 return
-            entry = _Entry(key, self._name(key.regarding.name, now), note, now)
+            entry = _Entry(key, self._name(where.name, now), note, now, now, now)
             self._remember(entry)
         elif not entry.repeat(note, now):
             return
@@ -313,6 +315,8 @@ class EventRecorder:
     def _event(self, entry: _Entry, namespace: str) -> Event:
         key = entry.key
         return Event(
+            api_version="events.k8s.io/v1",
+            kind="Event",
             metadata=ObjectMeta(name=entry.name, namespace=namespace),
             event_time=format_time(entry.first, micros=True),
             series=_series(entry),
@@ -371,13 +375,14 @@ def reference(value: KubeObject | ObjectReference) -> ObjectReference:
     """Return a reference to an object, or the argument if it is a reference."""
     if isinstance(value, ObjectReference):
         return value
+    metadata = value.metadata
     return ObjectReference(
         api_version=value.api_version,
         kind=value.kind,
-        namespace=value.metadata.namespace,
-        name=value.metadata.name,
-        uid=value.metadata.uid,
-        resource_version=value.metadata.resource_version,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
     )
 
 

@@ -114,13 +114,13 @@ class RateLimiter:
         """The number of requests that wait for a token."""
         return len(self._waiters)
 
-    def try_acquire(self) -> bool:
-        """Take a token if there is one and no request waits for it. Never waits."""
-        return self._qps <= 0 or (not self._waiters and self._take())
+    def try_acquire(self, now: float) -> bool:
+        """Take a token if there is one and no request waits for it. Never waits. `now` is the time of the clock."""
+        return self._qps <= 0 or (not self._waiters and self._take(now))
 
     async def acquire(self, priority: Priority = Priority.STATUS) -> None:
         """Wait for a token. A request that is cancelled while waiting takes none."""
-        if self.try_acquire():
+        if self.try_acquire(self._clock()):
             return
         turn = self._waiters.join(priority)
         self._schedule()
@@ -133,8 +133,7 @@ class RateLimiter:
                 self._schedule()
             raise
 
-    def _take(self) -> bool:
-        now = self._clock()
+    def _take(self, now: float) -> bool:
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
         self._filled_at = now
         # Timers fire early by a rounding error, so slightly less than one token is enough.
@@ -150,6 +149,6 @@ class RateLimiter:
 
     def _hand_out(self) -> None:
         self._timer = None
-        while self._waiters and self._take():
+        while self._waiters and self._take(self._clock()):
             self._waiters.wake()
         self._schedule()

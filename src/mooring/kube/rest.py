@@ -419,9 +419,9 @@ class Client:
         target = f"{path}?dryRun=All" if dry_run else path
         await self._call("POST", target, body=msgspec.json.encode(document), expected=_BOUND, waits=False)
 
-    async def bind(
+    def bind(
         self, pod: NamespacedObject, node: str, annotations: Mapping[str, str] | None = None, *, version: str = ""
-    ) -> None:
+    ) -> Coroutine[Any, Any, object]:
         """Bind a pod to a node with the fast writer. The bind is retried only if the server did not carry it out.
 
         The server adds the annotations to the pod.
@@ -429,9 +429,10 @@ class Client:
         Raises Conflict if the pod is bound, is being deleted or has another UID or, with `version`, another resource
         version, and NotFound if it does not exist. If `outcome_unknown` of the error is set, read the pod to find out.
         """
-        binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid, annotations or {}, version), _Target(node))
-        path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="binding")
-        await self._call(
+        name, namespace = pod.name, pod.namespace
+        binding = _Binding(_Meta(name, namespace, pod.uid, annotations or {}, version), _Target(node))
+        path = resource_of(Pod).path(namespace=namespace, name=name, subresource="binding")
+        return self._call(
             "POST",
             path,
             body=_BINDINGS.encode(binding),
@@ -441,17 +442,17 @@ class Client:
             expected=_BOUND,
         )
 
-    async def create_event(self, event: Event | CoreEvent) -> None:
+    def create_event(self, event: Event | CoreEvent) -> Coroutine[Any, Any, object]:
         """Create an event with the fast writer, at the lowest priority. Raises AlreadyExists."""
-        path = resource_of(type(event)).path(namespace=event.namespace)
-        await self._call(
+        namespace = event.namespace
+        return self._call(
             "POST",
-            path,
+            resource_of(type(event)).path(namespace=namespace),
             body=encode_json(event),
             priority=Priority.EVENT,
             idempotent=False,
             fast_writes=True,
-            expected=Expected("Event", event.name, event.namespace),
+            expected=Expected("Event", event.name, namespace),
         )
 
     async def patch_event(self, namespace: str, name: str, patch: bytes, *, core: bool = False) -> None:
@@ -505,11 +506,14 @@ class Client:
         transport = self._fast_writer if fast_writes else self._http
         limit = timeout or self.timeouts.request
         fence = self._may_write if writes and method != "GET" else None
-        harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
         sent = len(body) if body is not None else 0
         backoff: Backoff | None = None
         while True:
-            begun = await self._admitted(method, priority)
+            begun = self._clock()
+            if not self._limiter.try_acquire(begun):
+                begun = await self._admitted(method, priority)
+            elif self._observer is not None:
+                self._observer.request_limited(method, 0.0)
             try:
                 if fence is not None and not fence():
                     raise NotLeading(NOT_LEADING)
@@ -522,6 +526,7 @@ class Client:
                     check_object(answer.body, expected)
             except KubeError as error:
                 backoff = backoff or self._backoff()
+                harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
                 await self._failed(method, error, begun, backoff, idempotent=harmless, sent=sent, waits=waits)
             else:
                 self._report(method, answer.status, begun, sent=sent, received=len(answer.body))
@@ -544,8 +549,7 @@ class Client:
     async def _admitted(self, method: str, priority: Priority) -> float:
         """Wait for the rate limit. Return the time after that."""
         asked = self._clock()
-        if not self._limiter.try_acquire():
-            await self._limiter.acquire(priority)
+        await self._limiter.acquire(priority)
         begun = self._clock()
         if self._observer is not None:
             self._observer.request_limited(method, begun - asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -50,15 +50,16 @@ class Reporter:
     def bound(self, assumed: AssumedPod) -> None:
         """Report a bound pod."""
         pod, node = assumed.pod, assumed.node_name
+        key = pod.key
         self._expected.pop(pod.uid, None)
         log.info(
             "Successfully bound pod to node",
-            pod=pod.key,
+            pod=key,
             node=node,
             evaluatedNodes=assumed.evaluated,
             feasibleNodes=assumed.feasible,
         )
-        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        note = f"Successfully assigned {key} to {node}"
         self._events.record(
             pod, type="Normal", reason="Scheduled", action="Binding", note=note, component=pod.scheduler_name
         )
@@ -155,8 +156,14 @@ class Reporter:
         """Clear the nominated node of a pod, after the writes in progress."""
         await self._in_turn(pod, {"nominatedNodeName": None})
 
-    async def flushed(self, uid: str) -> None:
-        """Wait for the status writes of a pod: an old failure must not be published after a newer success."""
+    def flushed(self, uid: str) -> Coroutine[Any, Any, None] | None:
+        """Return what ends after the status writes of a pod; None if there are none.
+
+        An old failure must not be published after a newer success.
+        """
+        return self._flushed(uid) if uid in self._under_way else None
+
+    async def _flushed(self, uid: str) -> None:
         while (writing := self._under_way.get(uid)) is not None:
             await asyncio.wait([writing])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from mooring.api.pod import Pod
@@ -69,9 +69,9 @@ class SuggestionWriter:
         #: The longest time in seconds that a pod has kept the scheduler's loop without a pause.
         self.longest_step = 0.0
 
-    async def flushed(self, uid: str) -> None:
-        """Wait until all reports about a pod are written; suggestions are written later."""
-        await self._reporter.flushed(uid)
+    def flushed(self, uid: str) -> Awaitable[None] | None:
+        """Return what ends when all reports about a pod are written; suggestions are written later."""
+        return self._reporter.flushed(uid)
 
     def bound(self, assumed: AssumedPod) -> None:
         """Report a bound pod, and write the decision later."""

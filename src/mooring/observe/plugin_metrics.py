@@ -89,10 +89,11 @@ class PluginTimes:
         self._cycles = 0
         self._calls: dict[tuple[str, str, str], list[int]] = {}
 
-    def begin(self) -> None:
-        """Start a scheduling cycle."""
+    def begin(self) -> int:
+        """Start a scheduling cycle; return its number."""
         self._cycles += 1
         self.sampling = self._cycles % _EVERY == 1
+        return self._cycles
 
     def calls(self) -> Iterator[tuple[str, str, str, int]]:
         """Yield plugin, extension point, profile and number of calls."""

@@ -23,6 +23,8 @@ from mooring.observe.histograms import Histogram, Histograms
 _SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _BYTES: Final = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
 _BY_VERB: Final = ("verb", "host")
+#: Stored observations are looked at after this many requests with the same result.
+_COUNT_EVERY: Final = 512
 
 
 class RestClientMetrics:
@@ -50,17 +52,21 @@ class RestClientMetrics:
     def request_finished(self, method: str, status: int, seconds: float, *, sent: int, received: int) -> None:
         """Count a request; a status of 0 means that there was no response."""
         with self._lock:
-            self._results[status, method] += 1
-            duration, _, size, answered = self._series(method)
+            finished = self._results[status, method] = self._results[status, method] + 1
+            series = self._by_method.get(method) or self._series(method)
+            duration, _, size, answered = series
             duration.observe(seconds)
             size.observe(sent)
             if status:
                 answered.observe(received)
+            if finished % _COUNT_EVERY == 0:
+                for histogram in series:
+                    histogram.count_many()
 
     def request_limited(self, method: str, seconds: float) -> None:
         """Record how long a request waited for the rate limit."""
         with self._lock:
-            self._series(method)[1].observe(seconds)
+            (self._by_method.get(method) or self._series(method))[1].observe(seconds)
 
     def request_retried(self, method: str, status: int) -> None:
         """Count a request that is sent again."""

@@ -22,6 +22,8 @@ from mooring.observe.histograms import Histogram, Histograms, exponential
 from mooring.observe.plugin_metrics import PluginHealth, PluginTimes
 
 _ATTEMPT_BOUNDS = exponential(0.001, 2, 15)
+#: Stored observations are looked at in one of this many attempts.
+_COUNT_EVERY = 512
 #: Attempts from this number on share one label value.
 _MANY_ATTEMPTS = 15
 #: The extension points whose calls are counted.
@@ -52,7 +54,7 @@ class Readings:
 class ProfileMetrics:
     """The cached series of one profile."""
 
-    __slots__ = ("_metrics", "_points", "durations", "name")
+    __slots__ = ("_metrics", "_points", "durations", "filter", "name", "pre_filter", "pre_score", "score")
 
     def __init__(self, name: str, metrics: SchedulerMetrics) -> None:
         self.name = name
@@ -61,6 +63,11 @@ class ProfileMetrics:
         self.durations = {
             result: metrics.attempt_duration.child(result, name) for result in (SCHEDULED, UNSCHEDULABLE, ERROR)
         }
+        # The series of an attempt that finds a node.
+        self.pre_filter, self.filter, self.pre_score, self.score = (
+            metrics.point_duration.child(point, Code.SUCCESS.title, name)
+            for point in ("PreFilter", "Filter", "PreScore", "Score")
+        )
 
     def point(self, point: str, code: Code, seconds: float) -> None:
         """Record the duration of an extension point."""
@@ -142,6 +149,18 @@ class SchedulerMetrics(Collector):
         ProcessCollector(registry=self.registry)
 
     # During scheduling
+
+    def begin_attempt(self) -> None:
+        """Start a scheduling cycle."""
+        if self.plugins.begin() % _COUNT_EVERY == 0:
+            for histograms in (
+                self.attempt_duration,
+                self._algorithm,
+                self.point_duration,
+                self._pod_attempts,
+                self._victims,
+            ):
+                histograms.count_many()
 
     def profile(self, name: str) -> ProfileMetrics:
         """Return the series of a profile."""

@@ -67,10 +67,11 @@ class Cache:
             return
         self.objects.put(pod)
         if pod.node_name:
-            self.nominator.remove(pod.uid)
-            self.assumed.discard(pod.uid)
+            uid = pod.uid
+            self.nominator.remove(uid)
+            self.assumed.discard(uid)
             self.table.add_pod(pod)
-            if pod.uid in self.table.evicting:
+            if uid in self.table.evicting:
                 self._touch(pod)  # it was assumed, and counts as releasing now
         elif pod.status.nominated_node_name and pod.uid not in self.table.pods and not pod.spec.scheduling_gates:
             self.nominate(pod, pod.status.nominated_node_name)  # a gated pod reserves no room yet

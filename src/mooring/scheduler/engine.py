@@ -70,6 +70,7 @@ class Engine(ScheduleOne):
         """
         self._clock = clock
         self._expect = expect
+        self._publishes = config.release.enabled("NominatedNodeNameForExpectation")
         self._evicts_later = evicts_later
         self._budget = budget
         self.cache = Cache(config.release)

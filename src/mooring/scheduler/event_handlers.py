@@ -117,20 +117,20 @@ class EventHandlers:
         if pod.is_finished:
             self._remove_pod(pod)
         elif pod.node_name:
-            known = self.cache.table.pods.get(pod.uid)
+            uid, observer = pod.uid, self.observer
+            known = self.cache.table.pods.get(uid)
             if known is None and self.cache.objects.lister(Pod).get(pod.name, pod.namespace) is None:
                 self._add_placed(pod)
                 return
-            old = known.pod if known is not None else None
-            was_assumed = pod.uid in self.cache.assumed
-            waited = self._unscheduled(pod) is not None
+            old = known.pod if known is not None and uid not in self.cache.assumed else None
+            waited = old is None and observer is not None and observer.logs and self._unscheduled(pod) is not None
             self.cache.put(pod)
             self.queue.delete(pod)
-            if self.observer is not None:
-                self.observer.left(pod)
-                if old is None or was_assumed:
-                    self.observer.scheduled_pod_added(pod, waited=waited)
-            if old is None or was_assumed:
+            if observer is not None:
+                observer.left(pod)
+                if old is None:
+                    observer.scheduled_pod_added(pod, waited=waited)
+            if old is None:
                 self.queue.assigned_pod_added(pod)  # as in kube-scheduler, only when the binding is observed
             else:
                 self.queue.assigned_pod_updated(old, pod)

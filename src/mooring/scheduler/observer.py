@@ -66,6 +66,11 @@ class Observer:
         self._lap = 0.0
 
     @property
+    def logs(self) -> bool:
+        """Whether added pods and decisions are logged."""
+        return self.decision_log is not None
+
+    @property
     def groups(self) -> GroupMetrics | None:
         """The metrics of groups of pods."""
         return self.metrics.groups if self.metrics is not None else None
@@ -145,7 +150,7 @@ class Observer:
     def begin(self, queued: QueuedPod) -> float:
         """Start observing an attempt; return the time."""
         if self.metrics is not None:
-            self.metrics.plugins.begin()
+            self.metrics.begin_attempt()
         if self.decision_log is not None:
             self.decision_log.attempt(queued)
         now = perf_counter()
@@ -172,11 +177,11 @@ class Observer:
         if metrics is not None:
             metrics.algorithm.observe(now - trace.started)
             points = self._profiles[runner.profile.name]
-            points.point("PreFilter", Code.SUCCESS, trace.pre_filtered - trace.started)
-            points.point("Filter", Code.SUCCESS, filtered - trace.pre_filtered)
+            points.pre_filter.observe(trace.pre_filtered - trace.started)
+            points.filter.observe(filtered - trace.pre_filtered)
             if trace.scored:
-                points.point("PreScore", Code.SUCCESS, trace.pre_scored - filtered)
-                points.point("Score", Code.SUCCESS, trace.scored - trace.pre_scored)
+                points.pre_score.observe(trace.pre_scored - filtered)
+                points.score.observe(trace.scored - trace.pre_scored)
         if self.records is None:
             return None
         decision = Decision(

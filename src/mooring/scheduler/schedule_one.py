@@ -39,12 +39,13 @@ from mooring.scheduler.attempt_results import (
     internal_error,
     rejected_after_filter,
 )
-from mooring.scheduler.binding import PreBinds
+from mooring.scheduler.binding import PointTimes, PreBinds
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
 from mooring.scheduler.extenders import ExtenderError, Extenders, Steps, run_steps
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.pod_group_cycle import PodGroupCycle
+from mooring.scheduler.profile import Bound
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.schedule_pod import SchedulePod
 from mooring.unexpected_errors import report_unexpected
@@ -74,6 +75,8 @@ class ScheduleOne:
     _budget: AttemptBudget | None
     #: Publishes the node of a pod if its binding takes a while; the result ends that.
     _expect: Callable[[Pod, str], Callable[[], Awaitable[None]]] | None
+    #: Whether the release publishes such nodes, and asks the PreBind plugins before whether they have work.
+    _publishes: bool
     #: Whether victims are evicted by requests that take a while. Otherwise they disappear before the next attempt.
     _evicts_later: bool
     #: Held while an attempt awaits extenders or pauses.
@@ -169,7 +172,7 @@ class ScheduleOne:
         extenders = self._extenders.deciding(queued.pod) if self._extenders is not None else ()
         attempt = SchedulePod(runner, queued.pod, extenders, evaluation, in_group=in_group, rows=rows)
         steps = attempt.steps()
-        return (yield from steps if self._budget is None else self._budget.run(steps, queued.pod, attempt.state))
+        return steps if self._budget is None else self._budget.run(steps, queued.pod, attempt.state)
 
     def asks_extenders(self, pods: Iterable[Pod]) -> bool:
         """Return whether an extender is interested in one of some pods."""
@@ -297,37 +300,30 @@ class ScheduleOne:
 
     async def _run_binding_cycle(self, assumed: AssumedPod) -> tuple[Status, bool]:
         """Run the plugins of the binding cycle; return the status, and whether the pod was rejected at Permit."""
-        runner, state, observer = assumed.runner, assumed.state, self.observer
+        state, observer, profile = assumed.state, self.observer, assumed.runner.profile
         pod, node_name = assumed.pod, assumed.node_name
-        profile = runner.profile
         points = observer.points(profile.name, pod.uid) if observer is not None else None
-        status, pre_binders = SUCCESS, tuple(bound for bound, _ in profile.pre_flights)
-        publishes = self.cache.table.release.enabled("NominatedNodeNameForExpectation")
-        if publishes:
+        pre_binders = profile.pre_bind
+        if self._publishes:
             status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
-        rejected = False
-        takes_long = publishes and status.is_success and (pre_binders or assumed.waits)
-        end = self._expect(pod, node_name) if takes_long and self._expect is not None else None
-        try:
-            if status.is_success:
-                status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
-                rejected = status.is_rejected
-                if observer is not None and assumed.waits:
-                    observer.waited(pod.uid, status.code, assumed.assumed_at)
-            if status.is_success:
-                # From here on, only an error returns the pod to the queue, and that needs no replay of events.
-                self.queue.done(assumed.queued.uid)
-                started = perf_counter()
-                if pre_binders:
-                    status = await binding.pre_bind(pre_binders, state, pod, node_name, self.pre_binds)
-                started = binding.observe(points, "PreBind", status, started)
-        finally:
-            if end is not None:
-                await end()
-        if status.is_success:
-            bound = await self._bind_with_extender(pod, node_name) if self._extenders is not None else None
-            status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)
-            started = binding.observe(points, "Bind", status, started)
+            if not status.is_success:
+                return status, False
+        if pre_binders or assumed.waits:
+            end = self._expect(pod, node_name) if self._publishes and self._expect is not None else None
+            try:
+                status, rejected = await self._wait_and_pre_bind(assumed, pre_binders, points)
+            finally:
+                if end is not None:
+                    await end()
+            if not status.is_success:
+                return status, rejected
+        else:
+            self.queue.done(assumed.queued.uid)
+            binding.observe(points, "PreBind", SUCCESS, perf_counter())
+        started = perf_counter()
+        bound = await self._bind_with_extender(pod, node_name) if self._extenders is not None else None
+        status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)
+        started = binding.observe(points, "Bind", status, started)
         if status.is_success:
             try:
                 if profile.post_bind:
@@ -339,7 +335,25 @@ class ScheduleOne:
                     self.queue.activate(state.pods_to_activate)
             except Exception as error:  # the pod is bound nevertheless
                 report_unexpected("a step after the bind failed", error, pod=pod.key)
-        return status, rejected
+        return status, False
+
+    async def _wait_and_pre_bind(
+        self, assumed: AssumedPod, pre_binders: tuple[Bound, ...], points: PointTimes | None
+    ) -> tuple[Status, bool]:
+        """Wait for Permit and run PreBind; return the status, and whether the pod was rejected at Permit."""
+        pod, observer = assumed.pod, self.observer
+        status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
+        if observer is not None and assumed.waits:
+            observer.waited(pod.uid, status.code, assumed.assumed_at)
+        if not status.is_success:
+            return status, status.is_rejected
+        # From here on, only an error returns the pod to the queue, and that needs no replay of events.
+        self.queue.done(assumed.queued.uid)
+        started = perf_counter()
+        if pre_binders:
+            status = await binding.pre_bind(pre_binders, assumed.state, pod, assumed.node_name, self.pre_binds)
+        binding.observe(points, "PreBind", status, started)
+        return status, False
 
     async def _bind_with_extender(self, pod: Pod, node_name: str) -> Status | None:
         """Bind a pod with the first extender that binds it. Return None if no extender does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from mooring.api.pod import Pod
@@ -26,8 +26,8 @@ _RESUME_IN_FLIGHT = 48
 class OutcomeReporter(Protocol):
     """A publisher of the outcomes of attempts."""
 
-    async def flushed(self, uid: str) -> None:
-        """Wait until all reports about a pod are written."""
+    def flushed(self, uid: str) -> Awaitable[None] | None:
+        """Return what ends when all reports about a pod are written; None if they are."""
 
     def bound(self, assumed: AssumedPod) -> None:
         """Report a bound pod."""
@@ -56,6 +56,9 @@ class SchedulingLoop:
         self._in_flight = in_flight
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        #: The tasks that have finished a binding cycle and wait for the next.
+        self._idle: list[asyncio.Future[AssumedPod | None]] = []
+        self._finishing = False
         #: How many binding cycles are running.
         self.binding = 0
         #: Whether the maximum number of writes was reached, and decisions have not continued.
@@ -111,15 +114,20 @@ class SchedulingLoop:
             return
         engine, until = self._engine, time.perf_counter() + _SLICE_SECONDS
         room = _MAX_IN_FLIGHT - self._in_flight()
-        while room > 0 and engine.ready:
-            outcome = engine.schedule_one()
-            if isinstance(outcome, PendingAttempt):
-                self._pending = self.start(self._complete(outcome))
-                return
-            room -= isinstance(outcome, AssumedPod)
-            self._handle(outcome)
-            if time.perf_counter() > until:
-                return
+        outcomes: list[AssumedPod | FailedAttempt | None] = []
+        try:
+            while room > 0 and engine.ready:
+                outcome = engine.schedule_one()
+                if isinstance(outcome, PendingAttempt):
+                    self._pending = self.start(self._complete(outcome))
+                    return
+                room -= isinstance(outcome, AssumedPod)
+                outcomes.append(outcome)
+                if time.perf_counter() > until:
+                    return
+        finally:  # no task starts before the slice ends, and together they start in less time
+            for outcome in outcomes:
+                self._handle(outcome)
 
     async def _complete(self, pending: PendingAttempt) -> None:
         """Finish an attempt that awaits extenders or pauses. It holds the lock, so no other attempt starts."""
@@ -128,7 +136,12 @@ class SchedulingLoop:
     def _handle(self, outcome: AssumedPod | FailedAttempt | None) -> None:
         if isinstance(outcome, AssumedPod):
             self.binding += 1
-            self.start(self._bind(outcome), name=outcome.queued.uid)
+            if outcome.waits:
+                self.start(self._bind(outcome), name=outcome.queued.uid)
+            elif self._idle:
+                self._idle.pop().set_result(outcome)
+            else:
+                self.start(self._bind_all(outcome))
         elif isinstance(outcome, FailedAttempt):
             self.start(self._fail(outcome))
 
@@ -144,10 +157,21 @@ class SchedulingLoop:
         if not task.cancelled() and (error := task.exception()) is not None:
             report_unexpected("a task of the scheduler failed", error)
 
+    async def _bind_all(self, assumed: AssumedPod | None) -> None:
+        """Run binding cycles, one after another, until None: to start a task takes longer than to wake one."""
+        while assumed is not None:
+            await self._bind(assumed)
+            if self._finishing or len(self._idle) >= _MAX_IN_FLIGHT:
+                return
+            woken: asyncio.Future[AssumedPod | None] = asyncio.get_running_loop().create_future()
+            self._idle.append(woken)
+            assumed = await woken
+
     async def _bind(self, assumed: AssumedPod) -> None:
         engine = self._engine
         try:
-            await self._reporter.flushed(assumed.queued.uid)  # an older failure must not be reported after the success
+            if (writing := self._reporter.flushed(assumed.queued.uid)) is not None:
+                await writing  # an older failure must not be reported after the success
             failed = await engine.bind(assumed)
         except asyncio.CancelledError:
             engine.lock.defer(engine.undo, assumed.runner, assumed.state, assumed.pod, assumed.node_name)
@@ -170,6 +194,9 @@ class SchedulingLoop:
 
     async def finish(self, seconds: float) -> None:
         """Wait for running tasks up to a timeout, then cancel them. Pods that wait at Permit are cancelled at once."""
+        self._finishing = True
+        while self._idle:
+            self._idle.pop().set_result(None)
         waiting = {pod.pod.uid for pod in self._engine.profiles.waiting_pods}
         for task in self._tasks:
             if task.get_name() in waiting:

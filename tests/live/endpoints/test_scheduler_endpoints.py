@@ -56,9 +56,9 @@ async def test_reviews_do_not_use_the_requests_of_the_scheduler(embedded, monkey
     """A flood of invented tokens reaches the API server at a limited rate, over other connections."""
     acquired: Counter[RateLimiter] = Counter()
 
-    def take(self: RateLimiter) -> bool:
+    def take(self: RateLimiter, now: float) -> bool:
         acquired[self] += 1
-        return original(self)
+        return original(self, now)
 
     original = RateLimiter.try_acquire
     serve = ServerSettings(port=0, insecure=True)

@@ -93,7 +93,7 @@ def test_struck_entries_do_not_pile_up() -> None:
         pod.pod = make_pod("a").priority(priority).obj() if priority % 100 == 0 else pod.pod
         heap.push(pod)
         heap.remove(pod.key)
-    assert len(heap._heap) < 200
+    assert len(heap._heap) + len(heap._run) < 200
 
 
 def test_order_outlives_tidying_up() -> None:
@@ -103,7 +103,7 @@ def test_order_outlives_tidying_up() -> None:
         heap.push(pod)
     for pod in pods[::-1][:400]:
         heap.remove(pod.key)
-    assert len(heap._heap) < 300
+    assert len(heap._heap) + len(heap._run) < 300
     assert names(heap) == [f"p{number}" for number in range(99, -1, -1)]
 
 

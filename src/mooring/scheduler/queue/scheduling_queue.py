@@ -355,10 +355,14 @@ class SchedulingQueue:
 
         ``only`` selects the pods that the event applies to. Events without a registered plugin are ignored.
         """
-        event = Event(self._interests.of(resource, action), old, new)
-        if not event.interest.exists or self.defers_events:
+        interest = self._interests.of(resource, action)
+        if not interest.exists or self.defers_events:
             return 0
-        pods = self._pool.concerned(event.interest)
+        event = Event(interest, old, new)
+        if not len(self._pool):
+            self._in_flight.record(event)
+            return 0
+        pods = self._pool.concerned(interest)
         return self._requeue_all(pods if only is None else [queued for queued in pods if only(queued.pod)], event)
 
     def assigned_pod_added(self, pod: Pod) -> int:
