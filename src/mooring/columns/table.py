@@ -286,8 +286,7 @@ class NodeTable:
             elif row is None:
                 self._add_new(pod, template, name)
             else:
-                uid, node = pod.metadata.uid, nodes[row]
-                info = known[uid] = node._pods[uid] = PodInfo(pod, template, node)
+                info = known[pod.metadata.uid] = PodInfo(pod, template, nodes[row])
                 found = by_template.get(template)
                 if found is None:
                     found = by_template[template] = ([], [], [])
@@ -305,6 +304,8 @@ class NodeTable:
             for info, row in zip(infos, rows, strict=True):
                 self._attach(info, self.nodes[row])
             return
+        for info, row in zip(infos, rows, strict=True):
+            self.nodes[row]._pods[info.pod.metadata.uid] = info
         terminating = [info.pod.metadata.deletion_timestamp is not None for info in infos]
         self.counters.pods_added(template, rows, terminating)
         counts = np.bincount(rows)

@@ -359,6 +359,17 @@ class LiveScheduler:
         if self.suggestions is not None:
             tasks.create_task(self.suggestions.run(), name="suggestions")
 
+    async def _sync(self) -> None:
+        """Read the cluster."""
+        await self.informers.synced()  # first, since it reports missing permissions in one line
+        await self.informers.custom.watch(self._additional_kinds())
+        self.engine.queue.resume_events()
+        await self._background.keep(self.engine.profiles.plugins)
+        if self._whole_process:
+            # Listed objects are long-lived: exclude them from collections. A collection before that would take longer
+            # than all others together, and find next to nothing.
+            gc.freeze()
+
     async def run(self) -> None:
         """Schedule until cancelled. Raises LostLeaseError when the lease is lost."""
         try:
@@ -371,12 +382,10 @@ class LiveScheduler:
                 self.informers.start(tasks)
                 self._background.begin(tasks)
                 tasks.create_task(self._leadership.hold(self._client.failures), name="lease")
-                await self.informers.synced()  # first, since it reports missing permissions in one line
-                await self.informers.custom.watch(self._additional_kinds())
-                self.engine.queue.resume_events()
-                await self._background.keep(self.engine.profiles.plugins)
+                with self._client.relaxed_gc:
+                    await self._sync()
                 if self._whole_process:
-                    _relieve_collector()
+                    gc.set_threshold(*_GC_THRESHOLDS)
                 await self._leadership.acquired.wait()
                 if self.group is not None:
                     self.group.begin()
@@ -452,10 +461,3 @@ def _election_settings(config: SchedulerConfiguration) -> ElectionSettings | Non
         renew_deadline=election.renew_deadline / 1e9,
         retry_period=election.retry_period / 1e9,
     )
-
-
-def _relieve_collector() -> None:
-    # Listed objects are long-lived: exclude them from collections. A collection before that would take longer than all
-    # others together, and find next to nothing.
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)

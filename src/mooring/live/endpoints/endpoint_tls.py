@@ -95,6 +95,7 @@ class ServerTls:
             if not all(Path(file).exists() for file in files):
                 _write(_make(host), *map(Path, files))
         elif not settings.cert_file:
+            tempfile.gettempdir()  # the certificate needs one: fail now if there is none
             self._self_signed = host
         self._pair = files
         self._files = tuple(Path(file) for file in (*files, settings.client_ca_file) if file)

@@ -355,8 +355,10 @@ class SchedulingQueue:
 
         ``only`` selects the pods that the event applies to. Events without a registered plugin are ignored.
         """
+        if self.defers_events:
+            return 0
         event = Event(self._interests.of(resource, action), old, new)
-        if not event.interest.exists or self.defers_events:
+        if not event.interest.exists:
             return 0
         pods = self._pool.concerned(event.interest)
         return self._requeue_all(pods if only is None else [queued for queued in pods if only(queued.pod)], event)
