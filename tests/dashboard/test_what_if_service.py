@@ -12,7 +12,8 @@ import pytest
 from mooring.api.codec import to_dict
 from mooring.config import default_config
 from mooring.dashboard import what_if_service
-from mooring.dashboard.what_if_service import WhatIfService, openapi
+from mooring.dashboard.what_if_service import WhatIfService
+from mooring.dashboard.what_if_snapshots import openapi
 from mooring.live.endpoints.endpoint_server import EndpointServer
 from mooring.live.informers import KINDS
 from mooring.loading import Catalog, Setup

@@ -14,7 +14,7 @@ from mooring.framework import PermitWait, Plugin, Status
 from mooring.loading.setup import configuration
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import Explanation, HoldView, PreemptedView
-from mooring.scheduler import pod_explanation
+from mooring.scheduler import suggestions
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import Observer
@@ -232,13 +232,13 @@ async def test_suggestions_are_found_once_per_attempt(monkeypatch: pytest.Monkey
     engine.schedule_one()
     plain = explain(engine, "default/big")
     searches: list[str] = []
-    real = pod_explanation.suggest_with_pauses
+    real = suggestions.suggest_with_pauses
 
     async def counted(searched: Engine, pod: Pod) -> list[Suggestion]:
         searches.append(pod.key)
         return await real(searched, pod)
 
-    monkeypatch.setattr(pod_explanation, "suggest_with_pauses", counted)
+    monkeypatch.setattr(suggestions, "suggest_with_pauses", counted)
     for _ in range(3):
         assert await explain_with_pauses(engine, "default/big") == plain
     assert plain is not None

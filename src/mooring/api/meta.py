@@ -7,6 +7,7 @@ fast; a mapping becomes a ReadOnlyDict when it is read for the first time.
 
 import functools
 import inspect
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, Never, dataclass_transform
 
@@ -55,6 +56,22 @@ class ReadOnlyDict(dict[Any, Any]):
 _EMPTY: Final = ReadOnlyDict()
 
 
+class _MappingField(property):
+    """A property that reads a mapping from the slot of a field and makes it read-only."""
+
+    #: Reads the mapping as it was decoded.
+    plain: Callable[[object], Any]
+
+
+def plain_mapping(model: type["Model"], field: str) -> Callable[[object], Any]:
+    """Return a function that reads a mapping of an object without making it read-only.
+
+    It is for the code that reads the mappings of all pods of a cluster, most of which nothing else reads.
+    """
+    found: _MappingField = vars(model)[field]
+    return found.plain
+
+
 def _read_only(slot: Any) -> property:
     """Return a property that reads a mapping from the slot of a field and makes it read-only."""
     get, put = slot.__get__, slot.__set__
@@ -68,7 +85,9 @@ def _read_only(slot: Any) -> property:
             put(self, value)
         return value
 
-    return property(read)
+    made = _MappingField(read)
+    made.plain = get
+    return made
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -23,7 +23,9 @@ from mooring.cli.flags.unsupported_flags import UNSUPPORTED_FLAGS
 from mooring.cli.options import context_option, plugin_options
 
 if TYPE_CHECKING:
+    from mooring.api.meta import KubeObject
     from mooring.config import SchedulerConfiguration
+    from mooring.dashboard.what_if_worker import WhatIfWorker
     from mooring.kube import Access
     from mooring.live import LiveScheduler
     from mooring.live.batch.batch_settings import BatchSettings
@@ -226,10 +228,8 @@ def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
     """Return the dashboard and the what-if service of a scheduler."""
     from mooring.dashboard.dashboard_routes import Dashboard, DashboardSource
     from mooring.dashboard.what_if_service import WhatIfService
-    from mooring.dashboard.what_if_worker import WhatIfWorker
     from mooring.live.informers import KINDS
     from mooring.loading import Setup
-    from mooring.simulation.what_if_question import objects_of
 
     engine = scheduler.engine
 
@@ -238,20 +238,31 @@ def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
             engine.profiles.config, scheduler.reloader.setup.catalog if scheduler.reloader else scheduler.catalog
         )
 
-    worker = WhatIfWorker(setup)
+    @functools.cache
+    def worker() -> WhatIfWorker:
+        """Return the worker. Simulations are imported with the first question, which makes a start faster."""
+        from mooring.dashboard.what_if_worker import WhatIfWorker
+
+        return WhatIfWorker(setup)
+
+    def objects() -> list[KubeObject]:
+        from mooring.simulation.what_if_question import objects_of
+
+        return objects_of(engine, source.kinds())
+
     source = DashboardSource(
         engine=scheduler.engine,
         config=lambda: scheduler.engine.profiles.config,
         plugins=scheduler.plugin_rows,
         reloader=lambda: scheduler.reloader,
         gangs=scheduler.batch,
-        what_if=worker.answer,
+        what_if=lambda body, read: worker().answer(body, read),
         kinds=lambda: (*KINDS, *engine.profiles.kinds),
     )
     made = Dashboard(source)
     if isinstance(own, OwnCluster) and own.link_token:
         made.sessions.create_link_token(own.bearer, token=own.link_token)
-    service = WhatIfService(lambda: objects_of(engine, source.kinds()), setup)
+    service = WhatIfService(objects, setup)
     return [made, service]
 
 

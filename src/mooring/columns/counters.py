@@ -11,7 +11,7 @@ There are two kinds:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, Protocol
 
@@ -259,6 +259,20 @@ class CounterRegistry:
             del placed[row]
             if not placed and template is not self._held:
                 self._template_gone(template)
+
+    def pods_added(self, template: PodTemplate, rows: Sequence[int], terminating: Sequence[bool]) -> None:
+        """Count pods of a template that were added to rows."""
+        placed = template.placed
+        plain = False
+        for row, ends in zip(rows, terminating, strict=True):
+            pair = placed.get(row) if plain else None
+            if pair is not None:
+                pair[ends] += 1
+            elif plain:
+                placed[row] = [0, 1] if ends else [1, 0]
+            else:
+                self.pods_changed(template, row, 1, terminating=ends)  # finds the counters of the template
+                plain = not template.counters and not template.term_counters
 
     @contextmanager
     def held(self, template: PodTemplate) -> Iterator[None]:

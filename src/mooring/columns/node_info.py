@@ -46,10 +46,10 @@ class PodInfo(_ReadOnly):
     node: NodeInfo | None
     index: int
 
-    def __init__(self, pod: Pod, template: PodTemplate) -> None:
+    def __init__(self, pod: Pod, template: PodTemplate, node: NodeInfo | None = None) -> None:
         assign(self, "pod", pod)
         assign(self, "template", template)
-        assign(self, "node", None)
+        assign(self, "node", node)
         assign(self, "index", -1)
 
     @property

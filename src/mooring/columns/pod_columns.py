@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +16,9 @@ from mooring.columns.node_info import PodInfo, assign
 from mooring.columns.templates import PodTemplate
 
 _PODS = 256
+#: Times as API servers write them.
+_USUAL = re.compile(r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)+")
+_USUAL_LENGTH = len("2026-01-31T12:00:00Z")
 
 
 class PodColumns:
@@ -61,7 +66,7 @@ class PodColumns:
             assign(info, "index", index)
         self.infos += infos
         self.rows[first:last] = rows
-        self.priorities[first:last] = [info.pod.priority for info in infos]
+        self.priorities[first:last] = [info.pod.spec.priority or 0 for info in infos]
         self.starts[first:last] = starts
         self.templates[first:last] = template.number
         amounts = self.amounts[first:last]
@@ -100,6 +105,17 @@ class PodColumns:
         bigger = np.zeros((len(self.amounts), slots), dtype=np.int64)
         bigger[:, : self.amounts.shape[1]] = self.amounts
         self.amounts = bigger
+
+
+def starts_of(pods: Sequence[Pod]) -> list[float]:
+    """Return the start times of pods. Raises ValueError if one is invalid."""
+    times = [pod.status.start_time or "" for pod in pods]
+    if _USUAL.fullmatch("".join(times)) is not None and set(map(len, times)) == {_USUAL_LENGTH}:
+        with contextlib.suppress(ValueError):  # an invalid time is reported below
+            moments = np.array([time[:-1] for time in times], dtype="datetime64[s]")
+            found: list[float] = moments.astype(np.int64).astype(np.float64).tolist()
+            return found
+    return list(map(start_of, pods))
 
 
 def start_of(pod: Pod) -> float:

@@ -24,7 +24,7 @@ from mooring.columns.counts import ImageIndex, PortIndex
 from mooring.columns.interned import ABSENT, CodeColumn, Codes, LabelColumn
 from mooring.columns.node_info import NodeInfo, PodInfo, assign
 from mooring.columns.node_share import NodeShare
-from mooring.columns.pod_columns import PodColumns, start_of
+from mooring.columns.pod_columns import PodColumns, starts_of
 from mooring.columns.row_cursor import ChangeLog, RowCursor
 from mooring.columns.table_check import differences
 from mooring.columns.templates import PodTemplate, TemplateRegistry
@@ -275,36 +275,44 @@ class NodeTable:
         raises before any of them is added.
         """
         others: list[Pod] = []
-        by_template: dict[PodTemplate, list[tuple[PodInfo, NodeInfo, float]]] = {}
-        for pod, template, start in [(pod, self.templates.of(pod), start_of(pod)) for pod in pods]:
-            row = self.row_of.get(pod.node_name)
+        by_template: dict[PodTemplate, tuple[list[PodInfo], list[int], list[float]]] = {}
+        row_of, nodes, known = self.row_of, self.nodes, self.pods
+        pods = list(pods)
+        templates = list(map(self.templates.of, pods))
+        for pod, template, start in zip(pods, templates, starts_of(pods), strict=True):
+            name = pod.spec.node_name
+            row = row_of.get(name)
             if template.host_ports or self._listeners_for(template):
                 others.append(pod)
             elif row is None:
-                self._add_new(pod, template, pod.node_name)
+                self._add_new(pod, template, name)
             else:
-                info = self.pods[pod.uid] = PodInfo(pod, template)
-                by_template.setdefault(template, []).append((info, self.nodes[row], start))
-        for template, placed in by_template.items():
-            self._attach_all(template, placed)
+                info = known[pod.metadata.uid] = PodInfo(pod, template, nodes[row])
+                found = by_template.get(template)
+                if found is None:
+                    found = by_template[template] = ([], [], [])
+                infos, rows, starts = found
+                infos.append(info)
+                rows.append(row)
+                starts.append(start)
+        for template, (infos, rows, starts) in by_template.items():
+            self._attach_all(template, infos, rows, starts)
         return others
 
-    def _attach_all(self, template: PodTemplate, placed: list[tuple[PodInfo, NodeInfo, float]]) -> None:
+    def _attach_all(self, template: PodTemplate, infos: list[PodInfo], rows: list[int], starts: list[float]) -> None:
         """Attach pods of one template without host ports, to which no plugin listens, with their start times."""
-        if len(placed) < _FEW_PODS:
-            for info, node, _ in placed:
-                self._attach(info, node)
+        if len(infos) < _FEW_PODS:
+            for info, row in zip(infos, rows, strict=True):
+                self._attach(info, self.nodes[row])
             return
-        rows = []
-        for info, node, _ in placed:
-            assign(info, "node", node)
-            node._pods[info.pod.uid] = info
-            rows.append(node.row)
-            self.counters.pods_changed(template, node.row, 1, terminating=info.pod.is_terminating)
+        for info, row in zip(infos, rows, strict=True):
+            self.nodes[row]._pods[info.pod.metadata.uid] = info
+        terminating = [info.pod.metadata.deletion_timestamp is not None for info in infos]
+        self.counters.pods_added(template, rows, terminating)
         counts = np.bincount(rows)
         used = counts.nonzero()[0]
         self._count_amounts(template, used, counts[used])
-        self.pod_columns.add_all(template, [info for info, _, _ in placed], rows, [start for _, _, start in placed])
+        self.pod_columns.add_all(template, infos, rows, starts)
         self.changes.mark_all(rows)
 
     def _add_new(self, pod: Pod, template: PodTemplate, name: str) -> PodInfo:

@@ -14,8 +14,9 @@ from weakref import WeakSet
 
 import msgspec
 
+from mooring.api.meta import ObjectMeta, plain_mapping
 from mooring.api.node_selectors import RequiredNodeAffinity, required_node_affinity
-from mooring.api.pod import Pod
+from mooring.api.pod import Pod, PodSpec
 from mooring.api.resources import RequestRules, container_host_ports, placed_pod_requests
 from mooring.columns.terms import PodAffinityTerms, affinity_terms
 from mooring.releases import Release
@@ -27,6 +28,9 @@ T = TypeVar("T")
 HostPort = tuple[str, str, int]
 
 _encode = msgspec.msgpack.Encoder().encode
+_labels = plain_mapping(ObjectMeta, "labels")
+_node_selector = plain_mapping(PodSpec, "node_selector")
+_overhead = plain_mapping(PodSpec, "overhead")
 _CACHE = "_mooring_template"
 _numbers = itertools.count(1)
 _template_numbers = itertools.count(1)
@@ -239,17 +243,17 @@ def template_key(pod: Pod) -> bytes:
     """Return a key of everything that decisions may depend on, except name, node and priority."""
     spec, metadata = pod.spec, pod.metadata
     parts: list[object] = [
-        pod.namespace,
-        metadata.labels,
+        metadata.namespace or "default",
+        _labels(metadata),
         metadata.owner_references,
         spec.containers,
         spec.init_containers,
-        spec.node_selector,
+        _node_selector(spec),
         spec.affinity,
         spec.tolerations,
         spec.topology_spread_constraints,
         spec.volumes,
-        spec.overhead,
+        _overhead(spec),
         spec.resources,
         spec.resource_claims,
         spec.host_network,

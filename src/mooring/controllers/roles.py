@@ -16,7 +16,8 @@ from mooring.controllers.admission.manifests import (
 )
 from mooring.controllers.volcano_detection import DEPLOYMENTS, LEASE
 from mooring.framework.plugin import Rule
-from mooring.live.rbac_manifests import AUTHENTICATION_NAMESPACE, LOOKING_UP, SERVING, Grantee, lease_rules, roles
+from mooring.live.endpoints.client_ca import AUTHENTICATION_NAMESPACE
+from mooring.live.rbac_manifests import LOOKING_UP, SERVING, Grantee, lease_rules, roles
 from mooring.plugins.coscheduling.pod_group import PodGroup
 
 _COMMUNITY: Final = PodGroup.declaration.group

@@ -24,14 +24,12 @@ from mooring.dashboard.event_stream import EventStream
 from mooring.dashboard.pod_view import PodView
 from mooring.dashboard.queue_view import QueueView
 from mooring.dashboard.settings_view import configuration_view, plugins_view
-from mooring.dashboard.what_if_worker import ReadObjects
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.live.endpoints.endpoint_server import EndpointServer
 from mooring.live.reload.reloader import Reloader
 from mooring.loading.plugin_rows import PluginRow
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.pod_explanation import Gangs
-from mooring.simulation.what_if_question import objects_of
 from mooring.unexpected_errors import shortened
 
 ROOT: Final = "/dashboard"
@@ -61,7 +59,7 @@ _ROLE_HINT: Final = (
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Answers a what-if request, given a function that reads the objects of the cluster. Raises HttpError.
-WhatIf = Callable[[bytes, ReadObjects], Awaitable[object]]
+WhatIf = Callable[[bytes, Callable[[], Awaitable[list[KubeObject]]]], Awaitable[object]]
 
 
 class DashboardSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,6 +275,8 @@ class Dashboard:
         return _encoded(await self._source.what_if(await request.read(), self._read_objects))
 
     async def _read_objects(self) -> list[KubeObject]:
+        from mooring.simulation.what_if_question import objects_of  # imported with the first question
+
         return await self._server.read(lambda: objects_of(self._source.engine, self._source.kinds()))
 
     async def _json(self, read: Callable[[], object]) -> web.Response:

@@ -14,7 +14,6 @@ from mooring.api.pod import Pod
 from mooring.api.resources import amounts, format_amount
 from mooring.api.volcano import GROUP_ANNOTATION, PodGroup, Queue
 from mooring.columns.nodes import Nodes
-from mooring.controllers.gang_explanation import Facts, explain_gang, is_waiting
 from mooring.dashboard.cluster_view import owner_of
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import holds
@@ -125,6 +124,9 @@ class QueueView:
         return objects.lister(PodGroup).version + objects.lister(Queue).version if self._batch else 0
 
     async def _sessions(self) -> dict[str, Any]:
+        # Imported with the first view, because most clusters have no gangs and most dashboards are never opened.
+        from mooring.controllers.gang_explanation import Facts, explain_gang, is_waiting
+
         objects = self._engine.cache.objects
         queues = {queue.name: queue for queue in objects.lister(Queue).list()}
         groups: list[PodGroup] = list(objects.lister(PodGroup).list())

@@ -5,59 +5,27 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
 
-from mooring import __version__
 from mooring.api.meta import KubeObject
-from mooring.dashboard.what_if_worker import WhatIfWorker
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.live.endpoints.endpoint_server import EndpointServer
 from mooring.loading import Setup
-from mooring.simulation.snapshot import MAX_STEPS, Answer, Snapshot, Step
-from mooring.simulation.sources import Given, InputError
-from mooring.simulation.what_if_question import Question
+
+if TYPE_CHECKING:  # simulations are imported with the first request, which makes a start without one faster
+    from mooring.dashboard.what_if_snapshots import KeptSnapshot
+    from mooring.dashboard.what_if_worker import WhatIfWorker
+    from mooring.simulation.sources import Given
 
 ROOT: Final = "/what-if"
 #: The maximum number of snapshots, and how long an unused one is kept.
 _SNAPSHOTS: Final = 8
 _IDLE_SECONDS: Final = 600.0
-
-
-class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Steps that are run in order on one snapshot."""
-
-    steps: list[Step]
-
-
-class Answers(msgspec.Struct, frozen=True):
-    """The answers to the steps. After an error, the steps before it stay in effect and the rest is not run."""
-
-    answers: list[Answer]
-    #: The number of open transactions.
-    depth: int
-    error: str = ""
-
-
-class SnapshotInfo(msgspec.Struct, frozen=True):
-    """A snapshot."""
-
-    id: str
-    nodes: int
-    pods: int
-    depth: int = 0
-
-
-class _Kept:
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.lock = threading.Lock()
-        self.used = time.monotonic()
 
 
 class WhatIfService:
@@ -78,8 +46,9 @@ class WhatIfService:
         self._objects = objects
         self._setup = setup
         self._token = token
-        self._worker = WhatIfWorker(setup, given=given)
-        self._kept: dict[str, _Kept] = {}
+        self._given = given
+        self._worker: WhatIfWorker | None = None
+        self._kept: dict[str, KeptSnapshot] = {}
         self._server: EndpointServer
 
     def add_routes(self, app: web.Application, server: EndpointServer) -> None:
@@ -111,14 +80,23 @@ class WhatIfService:
         return list(await self._server.read(self._objects))
 
     async def _ask(self, request: web.Request) -> web.Response:
+        from mooring.dashboard.what_if_worker import WhatIfWorker
+
+        if self._worker is None:
+            self._worker = WhatIfWorker(self._setup, given=self._given)
         return _json(await self._worker.answer(await request.read(), self._read))
 
     async def _openapi(self, _request: web.Request) -> web.Response:
+        from mooring.dashboard.what_if_snapshots import openapi
+
         return _json(openapi())
 
     # Snapshots
 
     async def _create(self, _request: web.Request) -> web.Response:
+        from mooring.dashboard.what_if_snapshots import KeptSnapshot, SnapshotInfo
+        from mooring.simulation.snapshot import Snapshot
+
         now = time.monotonic()
         self._kept = {name: each for name, each in self._kept.items() if now - each.used < _IDLE_SECONDS}
         if len(self._kept) >= _SNAPSHOTS:
@@ -126,10 +104,10 @@ class WhatIfService:
         objects, setup = await self._read(), self._setup()
         made = await asyncio.to_thread(Snapshot, objects, setup)
         name = secrets.token_urlsafe(9)
-        self._kept[name] = _Kept(made)
+        self._kept[name] = KeptSnapshot(made)
         return _json(SnapshotInfo(name, len(made), made.pods))
 
-    def _found(self, request: web.Request) -> _Kept:
+    def _found(self, request: web.Request) -> KeptSnapshot:
         kept = self._kept.get(request.match_info["id"])
         if kept is None:
             raise HttpError(404, "there is no such snapshot: it was deleted, or not used for ten minutes")
@@ -137,6 +115,8 @@ class WhatIfService:
         return kept
 
     async def _get(self, request: web.Request) -> web.Response:
+        from mooring.dashboard.what_if_snapshots import SnapshotInfo
+
         made = self._found(request).snapshot
         return _json(SnapshotInfo(request.match_info["id"], len(made), made.pods, made.depth))
 
@@ -146,64 +126,11 @@ class WhatIfService:
         return _json({})
 
     async def _run(self, request: web.Request) -> web.Response:
+        from mooring.dashboard.what_if_snapshots import answers, read_batch
+
         kept = self._found(request)
-        try:
-            batch = msgspec.json.decode(await request.read(), type=Batch)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise HttpError(400, f"the steps are not valid: {error}") from None
-        if len(batch.steps) > MAX_STEPS:
-            raise HttpError(400, f"there are {len(batch.steps)} steps; at most {MAX_STEPS} are allowed")
-        return _json(await asyncio.to_thread(_answers, kept, batch))
-
-
-def _answers(kept: _Kept, batch: Batch) -> Answers:
-    found: list[Answer] = []
-    with kept.lock:
-        for number, step in enumerate(batch.steps):
-            try:
-                found.append(kept.snapshot.run(step))
-            except InputError as error:
-                return Answers(found, kept.snapshot.depth, f"steps[{number}]: {error}")
-        return Answers(found, kept.snapshot.depth)
-
-
-def openapi() -> dict[str, Any]:
-    """Return the OpenAPI description of the service."""
-    types = (Question, Batch, Answers, SnapshotInfo)
-    _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
-
-    def content(name: str) -> dict[str, Any]:
-        return {
-            "application/json": {"schema": {"$ref": f"#/components/schemas/{name}"} if name else {"type": "object"}}
-        }
-
-    def operation(summary: str, answer: str, body: str = "") -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "summary": summary,
-            "responses": {"200": {"description": "The answer.", "content": content(answer)}},
-        }
-        return found | ({"requestBody": {"required": True, "content": content(body)}} if body else {})
-
-    snapshot = {
-        "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
-        "get": operation("Describe a snapshot.", "SnapshotInfo"),
-        "post": operation("Run steps on a snapshot.", "Answers", "Batch"),
-        "delete": operation("Delete a snapshot.", ""),
-    }
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Mooring what-if", "version": __version__},
-        "paths": {
-            ROOT: {"post": operation("Show the effect of changes, or how many copies fit.", "", "Question")},
-            f"{ROOT}/snapshots": {"post": operation("Copy the cluster into a snapshot.", "SnapshotInfo")},
-            f"{ROOT}/snapshots/{{id}}": snapshot,
-        },
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-        },
-        "security": [{"bearer": []}],
-    }
+        batch = read_batch(await request.read())
+        return _json(await asyncio.to_thread(answers, kept, batch))
 
 
 def _json(value: object) -> web.Response:

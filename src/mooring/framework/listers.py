@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -194,6 +195,21 @@ class Lister(Generic[T]):
         old = objects.get(item.name)
         objects[item.name] = item
         self._changed(old, item)
+
+    def unknown(self, items: Iterable[T]) -> builtins.list[T]:
+        """Return the objects of which the lister has none with the same name."""
+        known = self._by_namespace
+        return [item for item in items if item.metadata.name not in known.get(item.namespace, ())]
+
+    def put_all(self, items: Iterable[T]) -> None:
+        """Add or replace several objects."""
+        if self._listeners or self._indexes:
+            for item in items:
+                self.put(item)
+            return
+        for item in items:
+            self._by_namespace.setdefault(item.namespace, {})[item.metadata.name] = item
+            self.version += 1
 
     def remove(self, name: str, namespace: str = "") -> None:
         """Remove an object; it need not exist."""

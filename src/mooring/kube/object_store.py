@@ -1,8 +1,10 @@
 """A store of objects that computes the changes between its content and a list or watch events."""
 
-from collections.abc import Iterable, Mapping
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from mooring.api import KubeObject
 
@@ -31,6 +33,10 @@ class Change(NamedTuple, Generic[ObjectT]):
         return found
 
 
+#: Makes a change of the values without Python code, since a list of pods is one change for each.
+_make_change: Final[Callable[[tuple[Any, Any]], Change[Any]]] = functools.partial(tuple.__new__, Change)
+
+
 class ObjectStore(Generic[ObjectT]):
     """A store of the last observed objects of a kind.
 
@@ -41,7 +47,7 @@ class ObjectStore(Generic[ObjectT]):
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
         self._objects: dict[str, ObjectT] = {}
-        #: The keys observed since `begin`, while a list is read.
+        #: The keys observed since `begin`, while a list is read. None if the store was empty then.
         self._seen: set[str] | None = None
         #: Whether older versions of objects replace newer ones until the end of the list.
         self._accepts_older = False
@@ -60,18 +66,28 @@ class ObjectStore(Generic[ObjectT]):
 
         With ``accept_older``, older versions of objects replace newer ones.
         """
-        self._seen = set()
+        self._seen = set() if self._objects else None  # what is stored from now on was observed
         self._accepts_older = accept_older
 
     def end(self) -> list[Change[ObjectT]]:
         """End the list and return the deletions."""
-        seen, self._seen = self._seen or set(), None
+        seen, self._seen = self._seen, None
         self._accepts_older = False
+        if seen is None:
+            return []
         gone = [key for key in self._objects if key not in seen]
         return [Change(self._objects.pop(key), None) for key in gone]
 
     def store_all(self, values: Iterable[ObjectT]) -> list[Change[ObjectT]]:
         """Store the objects of a list and return the changes."""
+        values = list(values)
+        keys = list(map(self.key, values))
+        unknown = set(keys)
+        if len(unknown) == len(keys) and self._objects.keys().isdisjoint(unknown):  # as in the first list
+            self._objects.update(zip(keys, values, strict=True))
+            if self._seen is not None:
+                self._seen |= unknown
+            return list(map(_make_change, zip(itertools.repeat(None), values)))
         changes: list[Change[ObjectT]] = []
         for value in values:
             self.store(value, changes)

@@ -62,7 +62,7 @@ _PAGE_BYTES: Final = 4 << 20
 _TRIES: Final = 5
 _DIGITS: Final = re.compile(r"[0-9]+")
 _TRIES_WHEN_THROTTLED: Final = 10
-_GC_THRESHOLDS: Final = (100_000, 50, 100)
+_GC_THRESHOLDS: Final = (500_000, 50, 100)
 
 log: Final = get_logger(__name__)
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-import aiohttp
 from yarl import URL
 
 from mooring.kube.access import Access
@@ -17,6 +16,7 @@ from mooring.kube.client_errors import (
 )
 from mooring.kube.client_tls import TlsContexts, connection_failed, rejected_certificate
 from mooring.kube.identity import Identity, IdentitySource, proxy_identity
+from mooring.kube.late_certificates import aiohttp
 from mooring.kube.request_limits import Priority
 
 #: The maximum number of connections for lists and watches. The fast writer has its own connections.

@@ -21,13 +21,11 @@ from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declarations import READING, permitted_kinds, rules_of
 from mooring.framework.plugin import Plugin, Rule
 from mooring.kube import resource_of
+from mooring.live.endpoints.client_ca import AUTHENTICATION_CONFIG, AUTHENTICATION_NAMESPACE
 from mooring.live.informers import BATCH_KINDS, DEVICE_KINDS, KINDS
 from mooring.live.recording import WORKLOAD_KINDS
 
 RBAC: Final = "rbac.authorization.k8s.io"
-#: The ConfigMap with the client CA of the cluster.
-AUTHENTICATION_NAMESPACE: Final = "kube-system"
-AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 #: Built-in plugin -> the rule for its writes.
 WRITING: Final = {
     "DefaultPreemption": Rule(("",), ("pods",), ("delete",)),

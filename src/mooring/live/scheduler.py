@@ -22,8 +22,6 @@ from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
-from mooring.kube.membership import MembershipSettings
-from mooring.live.active_active import ActiveActive, ActiveActiveMetrics, FencedBinder
 from mooring.live.api_adapters import ApiBinder, ApiVolumeWriter, LiveApiReader
 from mooring.live.background import Background
 from mooring.live.cache_debugger import CacheDebugger
@@ -34,29 +32,29 @@ from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_observer,
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
 from mooring.live.informers import Informers, RawObjects, device_kinds
-from mooring.live.recording import LiveRecording, plugin_files
 from mooring.live.reload.file_watch import FileWatch
 from mooring.live.reload.reloader import Reloader
 from mooring.live.reporter import PluginEvents, Reporter
-from mooring.live.suggestion_writer import SuggestionWriter
 from mooring.loading import Catalog, Setup
 from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.setup_files import SetupFiles
 from mooring.loading.watchdog import Watchdog
 from mooring.logs import get_logger
 from mooring.observe.process_metrics import ProcessMetrics, RestClientMetrics
-from mooring.observe.session_metrics import SessionMetrics
-from mooring.observe.tracing import AttemptTracer
-from mooring.recording.records import PluginFile
 from mooring.scheduler.attempt_budget import AttemptBudget
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
-from mooring.scheduler.recorded_engine import RecordedEngine
 from mooring.scheduler.scheduling_loop import SchedulingLoop
 
-if TYPE_CHECKING:  # batch sessions are imported only if they run, which makes a start without them faster
+if TYPE_CHECKING:  # what few configurations use is imported only for them, which makes other starts faster
+    from mooring.kube.membership import MembershipSettings
+    from mooring.live.active_active import ActiveActive
     from mooring.live.batch.batch_scheduler import BatchScheduler
     from mooring.live.batch.batch_settings import BatchSettings
+    from mooring.live.recording import LiveRecording
+    from mooring.live.suggestion_writer import SuggestionWriter
+    from mooring.observe.tracing import AttemptTracer
+    from mooring.recording.records import PluginFile
 
 log = get_logger("mooring.live")
 
@@ -125,11 +123,7 @@ class LiveScheduler:
         )
         if batch is not None:
             self._client.failures.rbac_command = "mooring rbac --batch"
-        self._binder = (
-            ApiBinder(self._client, retries=config.release.retries_bindings)
-            if active_active is None
-            else FencedBinder(self._client, self._active_group, self._pod)
-        )
+        self._binder = self._make_binder(fenced=active_active is not None)
         self._extender_client = ExtenderClient()
         self._recording = recording
         send = self._extender_client.send if recording is None else recording.inputs.send(self._extender_client.send)
@@ -141,6 +135,8 @@ class LiveScheduler:
         self._claims = ApiClaimWriter(self._client, self._start, observer.metrics.claims if observer.metrics else None)
         make: Callable[..., Engine] = functools.partial(Engine, clock=clock)
         if recording is not None:
+            from mooring.scheduler.recorded_engine import RecordedEngine
+
             rng = recording.rng
             describe = functools.partial(recording.describe, plugins=lambda: self.plugin_files)
             make = functools.partial(RecordedEngine, inputs=recording.inputs, describe=describe)
@@ -164,17 +160,7 @@ class LiveScheduler:
         self._register_metrics(requests)
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
         #: The writer of suggestions; None if none are written.
-        self.suggestions: SuggestionWriter | None = None
-        if suggestions:
-            self.suggestions = SuggestionWriter(
-                suggestions,
-                reporter=self._reporter,
-                client=self._client,
-                events=self._events,
-                engine=self.engine,
-                gangs=lambda: self.batch,
-                latest=self._pod,
-            )
+        self.suggestions: SuggestionWriter | None = self._make_suggestions(suggestions) if suggestions else None
         self._loop = SchedulingLoop(
             self.engine,
             self.suggestions or self._reporter,
@@ -217,11 +203,25 @@ class LiveScheduler:
             )
             process.register(metrics.registry)
 
+    def _make_suggestions(self, kinds: Collection[str]) -> SuggestionWriter:
+        from mooring.live.suggestion_writer import SuggestionWriter
+
+        return SuggestionWriter(
+            kinds,
+            reporter=self._reporter,
+            client=self._client,
+            events=self._events,
+            engine=self.engine,
+            gangs=lambda: self.batch,
+            latest=self._pod,
+        )
+
     def _make_batch(
         self, settings: BatchSettings, clock: Callable[[], float], rng: random.Random | None
     ) -> BatchScheduler:
         from mooring.batch.plugin import SessionGuards
         from mooring.live.batch.batch_scheduler import BatchScheduler
+        from mooring.observe.session_metrics import SessionMetrics
 
         metrics = self.engine.observer.metrics if self.engine.observer is not None else None
         batch = BatchScheduler(
@@ -255,6 +255,8 @@ class LiveScheduler:
     @property
     def plugin_files(self) -> tuple[PluginFile, ...]:
         """The plugins that are not built in, with the hashes of their files."""
+        from mooring.live.recording import plugin_files
+
         catalog = self.reloader.setup.catalog if self.reloader is not None else self.catalog
         return plugin_files(catalog)
 
@@ -288,6 +290,8 @@ class LiveScheduler:
         )
 
     def _make_group(self, access: Access, settings: MembershipSettings, requests: RestClientMetrics) -> ActiveActive:
+        from mooring.live.active_active import ActiveActive, ActiveActiveMetrics
+
         group = ActiveActive(
             access,
             settings,
@@ -301,6 +305,13 @@ class LiveScheduler:
         if metrics is not None:
             ActiveActiveMetrics(group, self.engine).register(metrics.registry)
         return group
+
+    def _make_binder(self, *, fenced: bool) -> ApiBinder:
+        if not fenced:
+            return ApiBinder(self._client, retries=self._config.release.retries_bindings)
+        from mooring.live.active_active import FencedBinder
+
+        return FencedBinder(self._client, self._active_group, self._pod)
 
     def _may_write(self) -> bool:
         return self._leadership.may_write() if self.group is None else self.group.may_write()
@@ -348,6 +359,17 @@ class LiveScheduler:
         if self.suggestions is not None:
             tasks.create_task(self.suggestions.run(), name="suggestions")
 
+    async def _sync(self) -> None:
+        """Read the cluster."""
+        await self.informers.synced()  # first, since it reports missing permissions in one line
+        await self.informers.custom.watch(self._additional_kinds())
+        self.engine.queue.resume_events()
+        await self._background.keep(self.engine.profiles.plugins)
+        if self._whole_process:
+            # Listed objects are long-lived: exclude them from collections. A collection before that would take longer
+            # than all others together, and find next to nothing.
+            gc.freeze()
+
     async def run(self) -> None:
         """Schedule until cancelled. Raises LostLeaseError when the lease is lost."""
         try:
@@ -360,12 +382,10 @@ class LiveScheduler:
                 self.informers.start(tasks)
                 self._background.begin(tasks)
                 tasks.create_task(self._leadership.hold(self._client.failures), name="lease")
-                await self.informers.synced()  # first, since it reports missing permissions in one line
-                await self.informers.custom.watch(self._additional_kinds())
-                self.engine.queue.resume_events()
-                await self._background.keep(self.engine.profiles.plugins)
+                with self._client.relaxed_gc:
+                    await self._sync()
                 if self._whole_process:
-                    _relieve_collector()
+                    gc.set_threshold(*_GC_THRESHOLDS)
                 await self._leadership.acquired.wait()
                 if self.group is not None:
                     self.group.begin()
@@ -441,10 +461,3 @@ def _election_settings(config: SchedulerConfiguration) -> ElectionSettings | Non
         renew_deadline=election.renew_deadline / 1e9,
         retry_period=election.retry_period / 1e9,
     )
-
-
-def _relieve_collector() -> None:
-    # Listed objects are long-lived: exclude them from collections. A collection before that would take longer than all
-    # others together, and find next to nothing.
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)

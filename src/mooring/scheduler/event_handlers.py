@@ -42,18 +42,22 @@ class EventHandlers:
 
         Return those that are not handled. If a pod is invalid, this raises before any of them is handled.
         """
-        lister = self.cache.objects.lister(Pod)
+        lister, table = self.cache.objects.lister(Pod), self.cache.table
+        pods = list(pods)
+        new = lister.unknown(
+            pod for pod in pods if pod.spec.node_name and pod.metadata.uid not in table.pods and not pod.is_finished
+        )
         others: list[Pod] = []
-        new: list[Pod] = []
-        for pod in pods:
-            is_new = pod.uid not in self.cache.table.pods and lister.get(pod.name, pod.namespace) is None
-            (new if is_new and pod.node_name and not pod.is_finished else others).append(pod)
-        others += self.cache.table.add_pods(new)
-        for pod in new:
-            if pod.uid in self.cache.table.pods:
-                lister.put(pod)
-                if self.observer is not None:
-                    self.observer.scheduled_pod_added(pod, waited=False)
+        if len(new) < len(pods):
+            found = set(map(id, new))
+            others = [pod for pod in pods if id(pod) not in found]
+        left = table.add_pods(new)
+        if left:
+            others += left
+            new = [pod for pod in new if pod.metadata.uid in table.pods]
+        lister.put_all(new)
+        if self.observer is not None:
+            self.observer.scheduled_pods_added(new)
         return others
 
     def remove(self, item: KubeObject) -> None:

@@ -115,6 +115,12 @@ class Observer:
         if self.decision_log is not None:
             self.decision_log.scheduled_pod_added(pod, waited=waited)
 
+    def scheduled_pods_added(self, pods: Iterable[Pod]) -> None:
+        """Log pods with a node that were not unscheduled before."""
+        if self.decision_log is not None:
+            for pod in pods:
+                self.decision_log.scheduled_pod_added(pod, waited=False)
+
     def left(self, pod: Pod) -> None:
         """Finish the record of a pod that was deleted or bound."""
         if self.records is not None:

@@ -21,7 +21,6 @@ from mooring.observe.explanation import (
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import holds
 from mooring.scheduler.queue import Place, QueuedPod
-from mooring.scheduler.suggestions import suggest, suggest_with_pauses
 
 
 def explain(engine: Engine, key: str, *, searched: Sequence[SuggestionView] | None = None) -> Explanation | None:
@@ -49,6 +48,8 @@ def explain(engine: Engine, key: str, *, searched: Sequence[SuggestionView] | No
         elif searched is not None:
             suggestions = list(searched)
         elif place is not Place.IN_FLIGHT:
+            from mooring.scheduler.suggestions import suggest
+
             suggestions = [each.view for each in suggest(engine, queued.pod)]
         return Explanation(pod=key, state=state, decision=shown, waiting=waits, suggestions=suggestions)
     if placed is not None:
@@ -88,6 +89,8 @@ async def explain_with_pauses(engine: Engine, key: str, gangs: Gangs | None = No
     if found is not None and found[0] is not Place.IN_FLIGHT:
         known = decision is not None and decision.uid == found[1].uid
         if not known or decision is None or decision.suggestions is None:
+            from mooring.scheduler.suggestions import suggest_with_pauses  # only explanations need it
+
             views = tuple(each.view for each in await suggest_with_pauses(engine, found[1].pod))
             if known and decision is not None and not engine.lock.held:
                 decision.suggestions = views

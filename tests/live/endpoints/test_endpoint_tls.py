@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 
 import aiohttp
@@ -10,6 +11,7 @@ import pytest
 
 from mooring.certificates import make_certificate
 from mooring.live.endpoints import endpoint_server as server_module
+from mooring.live.endpoints import endpoint_tls as tls_module
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerSettings
 from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
@@ -132,3 +134,33 @@ def test_tls_version_and_cipher_suites_are_applied():
 def test_invalid_certificates_are_rejected(cert, key, problem):
     with pytest.raises(CertificateError, match=problem):
         ServerTls(TlsSettings(cert_file=str(CERTS / cert) if cert else "", key_file=str(CERTS / key) if key else ""))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("name", ["localhost", None])
+def test_a_self_signed_certificate_is_created_for_the_first_client(monkeypatch, version, name):
+    made = []
+    monkeypatch.setattr(
+        tls_module, "make_certificate", lambda *a, **k: made.append(make_certificate(*a, **k)) or made[-1]
+    )
+    tls = ServerTls(TlsSettings())
+    tls.trust_clients((CERTS / "ca.pem").read_text())
+    assert not made
+    first = _served(tls.context, version, name)
+    tls.trust_clients((CERTS / "other-ca.pem").read_text())
+    assert _served(tls.context, version, name) == first
+    assert [ssl.PEM_cert_to_DER_cert(each.certificate) for each in made] == [first]
+
+
+def _served(context: ssl.SSLContext, version: ssl.TLSVersion, name: str | None) -> bytes | None:
+    """Return the certificate that a client receives."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    trusting.minimum_version = trusting.maximum_version = version
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting.wrap_bio(to_client, to_server, server_hostname=name)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server) * 3:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return client.getpeercert(binary_form=True)

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from mooring.plugins.dynamic_resources import selectors
+from mooring.plugins.dynamic_resources import device_expressions
 from mooring.plugins.dynamic_resources.selectors import SelectorError, Selectors
 from mooring.releases import V1_36, V1_37
 from tests.plugins.device_world import gpu_slice, pools
@@ -18,7 +18,7 @@ def test_equal_devices_are_evaluated_once() -> None:
         gpu_slice(devices=[*({"name": f"d{n}"} for n in range(8)), {"name": "x", "attributes": {"a": {"int": 1}}}])
     )
     selector = Selectors(V1_36).of('device.driver == "gpu.example.com"')
-    with mock.patch.object(selectors, "cel_device", side_effect=selectors.cel_device) as converted:
+    with mock.patch.object(device_expressions, "cel_device", side_effect=device_expressions.cel_device) as converted:
         assert all(selector.matches(content) for content in pool.contents)
     assert converted.call_count == 2
 

@@ -228,14 +228,14 @@ _QPS, _BURST = 2000.0, 2000
 
 def batch_settings(given: Mapping[str, Any]) -> BatchSettings | None:
     """Return the settings of batch sessions, or None if no flag enables them."""
-    from mooring.live.batch.batch_settings import BatchSettings
-
     names, conf = tuple(given["scheduler_name"]), given["scheduler_conf"]
     if not conf and names in ((), ("default-scheduler",)):
         return None
     period = given["schedule_period"] / 1e9
     if period <= 0:
         raise click.BadParameter("the period must be positive, such as 1s", param_hint="--schedule-period")
+    from mooring.live.batch.batch_settings import BatchSettings
+
     return BatchSettings(
         scheduler_conf=Path(conf) if conf else None,
         scheduler_names=names or _DEFAULT_NAMES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -11,11 +12,13 @@ from mooring.kube import Access, Client, ConnectionFailed, KubeError
 from mooring.live.endpoints.endpoint_auth import Call
 from mooring.live.endpoints.endpoint_server import ServerError, ServerSettings
 from mooring.live.endpoints.endpoint_tls import CertificateError
-from mooring.live.rbac_manifests import AUTHENTICATION_CONFIG, AUTHENTICATION_NAMESPACE
 from mooring.logs import get_logger
 
 log = get_logger("mooring.live")
 
+#: The ConfigMap with the client CA of the cluster.
+AUTHENTICATION_NAMESPACE: Final = "kube-system"
+AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 #: The time between two reads of the ConfigMap, which the API server serves from its cache.
 _POLL_SECONDS = 10.0
 #: Limits of the requests to the API server, for all clients of the endpoints together.

@@ -8,6 +8,7 @@ import ssl
 import tempfile
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 import msgspec
 
@@ -66,7 +67,11 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
 
 class ServerTls:
-    """The TLS context of a server. Its certificate and client CA can change while it is listening."""
+    """The TLS context of a server. Its certificate and client CA can change while it is listening.
+
+    A self-signed certificate that is not stored is created for the first client, because the library for it takes long
+    to import, and many schedulers have no client while they start.
+    """
 
     def __init__(self, settings: TlsSettings, *, host: str = "localhost") -> None:
         """Load the certificates. Raises CertificateError."""
@@ -80,13 +85,18 @@ class ServerTls:
         if bool(settings.cert_file) != bool(settings.key_file):
             missing = "--tls-private-key-file" if settings.cert_file else "--tls-cert-file"
             raise CertificateError(f"{missing} is missing: a certificate needs its key; give both, or neither")
+        #: The host of a self-signed certificate that is not stored; None if the certificate is that of files.
+        self._self_signed: str | None = None
         self._made: Certificate | None = None
+        #: The contexts without the self-signed certificate.
+        self._without: WeakSet[ssl.SSLContext] = WeakSet()
         if settings.cert_dir and not settings.cert_file:
             files = (str(Path(settings.cert_dir, "mooring.crt")), str(Path(settings.cert_dir, "mooring.key")))
             if not all(Path(file).exists() for file in files):
                 _write(_make(host), *map(Path, files))
         elif not settings.cert_file:
-            self._made = _make(host)
+            tempfile.gettempdir()  # the certificate needs one: fail now if there is none
+            self._self_signed = host
         self._pair = files
         self._files = tuple(Path(file) for file in (*files, settings.client_ca_file) if file)
         self._signature = signature(self._files)
@@ -97,7 +107,8 @@ class ServerTls:
         # Resumed sessions would skip verification with the current client CA.
         self.context.num_tickets = 0
         self.context.options |= ssl.OP_NO_TICKET
-        self._use(self.context)
+        # A connection can switch only to another context.
+        self._use(self.context if self._self_signed is None else self._build())
 
     def trust_clients(self, authorities: str) -> None:
         """Accept only client certificates signed by these CAs (PEM). Raises CertificateError."""
@@ -133,11 +144,21 @@ class ServerTls:
     def _switch_context(
         self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, _context: ssl.SSLContext
     ) -> None:
-        named = self._named
-        if named is not None and self._named_context is not None and (name in named[0] or self._made is not None):
-            connection.context = self._named_context
+        named, other = self._named, self._named_context
+        if named is not None and other is not None and (name in named[0] or self._self_signed is not None):
+            connection.context = other
         else:
-            connection.context = self._current
+            connection.context = self._certified(self._current)
+
+    def _certified(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        """Return a context with its certificate, which is created if it is a self-signed one."""
+        if context in self._without:
+            assert self._self_signed is not None
+            if self._made is None:
+                self._made = _make(self._self_signed)
+            _load_made(context, self._made)
+            self._without.discard(context)
+        return context
 
     def _build(self, authorities: str = "", certificate: Certificate | None = None) -> ssl.SSLContext:
         settings = self._settings
@@ -145,14 +166,12 @@ class ServerTls:
         context.minimum_version = _version(settings.min_version)
         if settings.cipher_suites:
             context.set_ciphers(_ciphers(settings.cipher_suites))
-        certificate = certificate or self._made
-        if certificate is None:
+        if certificate is not None:
+            _load_made(context, certificate)
+        elif self._self_signed is None:
             _load(context, *map(Path, self._pair))
         else:
-            with tempfile.TemporaryDirectory(prefix="mooring-tls-") as name:
-                cert, key = Path(name, "mooring.crt"), Path(name, "mooring.key")
-                _write(certificate, cert, key)
-                _load(context, cert, key)
+            self._without.add(context)
         if settings.client_ca_file:
             _trust(context, _read(settings.client_ca_file), settings.client_ca_file)
         if authorities:
@@ -195,6 +214,13 @@ def _load(context: ssl.SSLContext, cert: Path, key: Path) -> None:
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         raise CertificateError(f"{cert}, {key}: not a PEM certificate and its private key ({reason})") from None
+
+
+def _load_made(context: ssl.SSLContext, made: Certificate) -> None:
+    with tempfile.TemporaryDirectory(prefix="mooring-tls-") as name:
+        cert, key = Path(name, "mooring.crt"), Path(name, "mooring.key")
+        _write(made, cert, key)
+        _load(context, cert, key)
 
 
 def _make(host: str) -> Certificate:

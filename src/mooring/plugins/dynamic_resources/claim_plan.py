@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mooring.api.devices import (
     ALL_DEVICES,
@@ -23,8 +23,11 @@ from mooring.api.devices import (
 from mooring.plugins.dynamic_resources.allocator_features import allocator_features
 from mooring.plugins.dynamic_resources.capacity import Amount, consumption
 from mooring.plugins.dynamic_resources.pools import DeviceContent
-from mooring.plugins.dynamic_resources.selectors import DerivedAttribute, Selector, SelectorError, Selectors
+from mooring.plugins.dynamic_resources.selectors import SelectorError, Selectors
 from mooring.releases import Release
+
+if TYPE_CHECKING:
+    from mooring.plugins.dynamic_resources.device_expressions import DerivedAttribute, Selector
 
 #: Stand for the key and the name of a claim, and for a device and its name, in the messages of a plan.
 CLAIM, CLAIM_NAME, DEVICE, DEVICE_NAME = "\0c", "\0n", "\0d", "\0e"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -12,10 +12,12 @@ import msgspec
 from mooring.api.affinity import NodeSelector
 from mooring.api.devices import Device, DeviceAttribute, DeviceTaint, ResourceSlice
 from mooring.api.quantity import Quantity, parse_quantity
-from mooring.cel.devices import CelDevice
 from mooring.plugins.dynamic_resources.allocator_features import AllocatorFeatures, allocator_features
 from mooring.plugins.dynamic_resources.capacity import Capacity
 from mooring.releases import Release
+
+if TYPE_CHECKING:
+    from mooring.cel.devices import CelDevice
 
 #: Driver, pool and name of a device.
 DeviceID = tuple[str, str, str]

@@ -355,8 +355,10 @@ class SchedulingQueue:
 
         ``only`` selects the pods that the event applies to. Events without a registered plugin are ignored.
         """
+        if self.defers_events:
+            return 0
         interest = self._interests.of(resource, action)
-        if not interest.exists or self.defers_events:
+        if not interest.exists:
             return 0
         event = Event(interest, old, new)
         if not len(self._pool):
