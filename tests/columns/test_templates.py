@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.columns.templates import template_key
 from mooring.framework import NodeTable
 from mooring.testing import make_node, make_pod
 
@@ -32,3 +33,18 @@ def test_idle_templates_take_limited_memory(monkeypatch):
         table.template(make_pod("p").label({f"key-{number}-{i}": "x" * 60 for i in range(20)}).obj())
     assert len(table.templates) < 80
     assert table.template(placed) is table.pods[placed.uid].template
+
+
+def test_a_new_version_of_a_pod_has_the_template_of_its_key():
+    table = NodeTable()
+    old = make_pod("a").req(cpu="1").label({"app": "a"}).obj()
+    template = table.template(old)
+    for new in (
+        make_pod("a").req(cpu="1").label({"app": "a"}).obj(),
+        make_pod("a").req(cpu="2").label({"app": "a"}).obj(),
+        make_pod("a").req(cpu="1").label({"app": "b"}).obj(),
+        make_pod("a").req(cpu="1").label({"app": "a"}).node("n").obj(),
+    ):
+        found = table.templates.of_update(old, new)
+        assert found is table.template(new)
+        assert (found is template) == (template_key(new) == template_key(old))

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client import Histogram as ClientHistogram
 
-from mooring.observe.histograms import Histogram, exponential
+from mooring.observe.histograms import _MANY, Histogram, Histograms, exponential
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,12 @@ def test_histograms_count_as_the_client_library_does():
     for bound, count in ours.cumulative():
         assert registry.get_sample_value("x_bucket", {"le": bound}) == count
     assert registry.get_sample_value("x_sum") == ours.total
+
+
+def test_stored_observations_are_counted_before_there_are_too_many():
+    histograms = Histograms("x", "x", (), exponential(0.001, 2, 15))
+    for _ in range(3 * _MANY):
+        histograms.child().observe(0.5)
+        assert len(histograms.child()._stored) < _MANY
+    assert histograms.child().counts[9] == 3 * _MANY
+    assert histograms.child().total == 0.5 * 3 * _MANY

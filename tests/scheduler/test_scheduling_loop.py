@@ -147,6 +147,9 @@ async def test_a_report_that_fails_is_reported(world: World, monkeypatch: pytest
         world.add("bad")
         world.add("good")
         await world.until_bound("good")
+        async with asyncio.timeout(PATIENCE):
+            while not any(each["log_level"] == "error" for each in logs):  # the task ends in a later step
+                await asyncio.sleep(0.001)
     assert [each["event"] for each in logs if each["log_level"] == "error"] == ["a task of the scheduler failed"]
 
 
@@ -164,3 +167,15 @@ async def test_after_too_many_pending_writes_decisions_continue_when_some_are_an
     pending = scheduling_loop._RESUME_IN_FLIGHT - 1
     world.loop.wake()
     await world.until_bound("a")
+
+
+async def test_binding_cycles_share_a_task_which_ends_with_the_loop(world: World) -> None:
+    tasks = set()
+    for name in ("a", "b", "c"):
+        world.add(name)
+        await world.until_bound(name)
+        tasks |= world.loop._tasks
+    assert len(tasks) == 1
+    async with asyncio.timeout(PATIENCE):
+        await world.loop.finish(10 * PATIENCE)
+    assert all(task.done() and not task.cancelled() for task in tasks)
