@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,10 @@ from hypothesis import strategies as st
 from mooring.columns.block_maxima import BlockMaxima
 from mooring.columns.nodes import Nodes
 from mooring.config import default_config
-from mooring.framework import CycleState, Plugin, depends_on
+from mooring.framework import CycleState, Plugin, Status, Verdicts, depends_on
+from mooring.plugins.node_ports import NodePorts
+from mooring.plugins.node_resources import NodeResourcesFit
+from mooring.plugins.taint_toleration import TaintToleration
 from mooring.scheduler import answer_cache
 from mooring.scheduler.attempt_results import ScheduleResult
 from mooring.scheduler.cache import Cache
@@ -94,6 +99,93 @@ def test_remembering_changes_nothing(seed):
     assert cache.table.check() == []
 
 
+#: What a pod of ``related_pod`` adds to a plain one: each changes one part of it.
+PARTS = (
+    lambda pod, number: pod.label(app=f"app-{number}"),
+    lambda pod, number: pod.req(cpu=f"{50 * (1 + number)}m", memory=f"{64 * number}Mi"),
+    lambda pod, number: pod.req({"example.com/gpu": number}),
+    lambda pod, number: pod.init({"cpu": f"{100 * number}m", "example.com/gpu": number}),
+    lambda pod, number: pod.overhead(cpu=f"{10 * number}m"),
+    lambda pod, number: pod.toleration("dedicated", operator="Exists", effect=("", "NoSchedule")[number % 2]),
+    lambda pod, number: pod.toleration("node.kubernetes.io/unschedulable", operator="Exists"),
+    lambda pod, number: pod.node_selector({"topology.kubernetes.io/zone": ZONES[number % 3]}),
+    lambda pod, number: pod.node_affinity_in("topology.kubernetes.io/zone", ZONES[: 1 + number % 2]),
+    lambda pod, number: pod.node_names(f"n{number}", f"n{number + 1}"),
+    lambda pod, number: pod.preferred_node_affinity_in(1 + number, "topology.kubernetes.io/zone", ["a"]),
+    lambda pod, number: pod.port(8080 + number % 2),
+    lambda pod, number: pod.container(f"registry/app:{number % 2}"),
+    lambda pod, number: pod.container(restart_rules=("RestartAllContainers",)),
+    lambda pod, number: pod.host_network(host_users=bool(number % 2)),
+    lambda pod, number: pod.spread("topology.kubernetes.io/zone", {"app": f"app-{number}"}),
+    lambda pod, number: pod.spread("kubernetes.io/hostname", {"app": "app-0"}, when="ScheduleAnyway"),
+    lambda pod, number: pod.pod_anti_affinity("kubernetes.io/hostname", {"app": f"app-{number}"}),
+    lambda pod, number: pod.preferred_pod_affinity(1 + number, "topology.kubernetes.io/zone", {"app": "app-0"}),
+    lambda pod, number: pod.pvc(f"claim-{number}"),
+    lambda pod, number: pod.resource_claim("device", f"devices-{number}"),
+    lambda pod, number: pod.priority(number),
+)
+
+
+def related_pod(rng: random.Random, name: str):
+    """One of many templates; most of them differ from some others in one part."""
+    pod = make_pod(name, namespace=rng.choice(("default", "team"))).req(cpu="100m", memory="64Mi").label(app="app-0")
+    for part in rng.sample(PARTS, rng.choice((1, 1, 2, 3))):
+        pod = part(pod, rng.randrange(4))
+    return pod.obj()
+
+
+def steps(cycle: PluginRunner, pod) -> tuple[object, ...]:
+    """What PreFilter, Filter, PreScore and Score answer on the hot path."""
+    state, template = CycleState(), cycle.table.template(pod)
+    before = cycle.pre_filter(state, pod)
+    found = (before.status, before.names, sorted(state.skip_filter), sorted(map(str, state._entries)))
+    if not before.status.is_success:
+        return (before.status, before.names)
+    rows = cycle.filter(state, pod, template, cycle.rows_of(before.names)).rows
+    count = len(cycle.table) if rows is None else len(rows)
+    if count < 2:
+        return (*found, count if rows is None else rows.tolist())
+    totals = cycle.scoring.totals(state, pod, template, rows)
+    values = (totals.values + totals.same).tolist()
+    # ``by_plugin`` calls all scorers and has no cache.
+    assert values == sum(cycle.scoring.by_plugin(state, pod, rows).values()).tolist()
+    passed = list(range(count)) if rows is None else rows.tolist()
+    return (*found, passed, values, sorted(state.skip_score), sorted(map(str, state._entries)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_templates_that_differ_in_one_part_share_only_what_is_equal(seed):
+    rng = random.Random(seed)
+    cache = Cache()
+    names = [f"n{number}" for number in range(10)]
+    for name in names:
+        cache.put(device_node(rng, name))
+    cycle = Profiles(default_config(), cache).first
+    for step in range(50):
+        event = rng.randrange(12)
+        if event == 0:
+            cache.put(device_node(rng, rng.choice(names)))
+        elif event == 1 and len(cache.table) > 3:
+            cache.remove(rng.choice(cache.table.nodes).node)
+        elif event == 2 and cache.table.pods:
+            cache.table.remove_pod(rng.choice(sorted(cache.table.pods)))
+        pod = related_pod(rng, f"p{step}")
+        shared = steps(cycle, pod)
+        assert shared == steps(Profiles(default_config(), cache).first, pod)
+        if len(shared) > 4 and shared[4]:
+            cache.assume(pod, cache.table.nodes[rng.choice(shared[4])].name)
+
+
+def device_node(rng: random.Random, name: str):
+    """A node of ``some_node``, some of them with devices and images."""
+    node = some_node(rng, name)
+    if rng.random() < 0.5:
+        allocatable = {**node.status.allocatable, "example.com/gpu": "2"}
+        node = msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=allocatable))
+    return node
+
+
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_maintaining_the_highest_totals_changes_no_decision(seed):
@@ -163,6 +255,79 @@ def test_templates_with_equal_signatures_share_answers():
     for app in ("x", "y", "z"):
         schedule_pod(cycle, make_pod(app).label(app=app).obj())
     assert asked == [5]
+
+
+def counted(monkeypatch, cls, method):
+    """The calls of a plugin's method, as a list of pod names."""
+    calls: list[str] = []
+    original = getattr(cls, method)
+
+    @functools.wraps(original)
+    def call(self, state, pod, nodes):
+        calls.append(pod.name)
+        return original(self, state, pod, nodes)
+
+    monkeypatch.setattr(cls, method, call)
+    return calls
+
+
+def test_plugins_that_read_only_constraints_are_not_called_for_each_new_template(monkeypatch):
+    tainted = counted(monkeypatch, TaintToleration, "score_nodes")
+    ports = counted(monkeypatch, NodePorts, "pre_filter")
+    fit = counted(monkeypatch, NodeResourcesFit, "pre_filter")
+    cache = Cache()
+    for number in range(3):
+        cache.put(make_node(f"n{number}").capacity(cpu="4").obj())
+    cycle = Profiles(default_config(), cache).first
+    for number in range(3):
+        schedule_pod(cycle, make_pod(f"p{number}").label(app=str(number)).req(cpu=f"{1 + number}m").obj())
+    schedule_pod(cycle, make_pod("tolerant").toleration("x", operator="Exists").obj())
+    cache.put(make_node("n1").capacity(cpu="4").taint("x", "y", "PreferNoSchedule").obj())
+    schedule_pod(cycle, make_pod("last").label(app="last").obj())
+    assert tainted == ["p0", "tolerant", "last"]
+    assert ports == ["p0", "tolerant"]
+    assert fit == ["p0", "p1", "p2", "tolerant", "last"]
+
+
+def test_a_plugin_derived_from_a_built_in_one_shares_nothing(monkeypatch):
+    class ByLabel(NodePorts):
+        def signature(self, template):
+            return template
+
+        @depends_on("template")
+        def pre_filter(self, state, pod, nodes):
+            return Status.skip(template=True) if pod.labels["app"] == "x" else None
+
+        @depends_on("node")
+        def filter_nodes(self, state, pod, nodes):
+            return Verdicts.reject(np.array([name == "n0" for name in nodes.names]), Status.unschedulable("no"))
+
+        filter = None
+
+    nodes = tuple(make_node(f"n{number}").obj() for number in range(3))
+    cycle = make_runner(ByLabel, objects=nodes)
+    for app in ("x", "y", "x", "y", "x", "y"):
+        pod = make_pod(f"p-{app}").label(app=app).obj()
+        state = CycleState()
+        cycle.pre_filter(state, pod)
+        rows, _ = cycle.filtering.feasible(state, pod, cycle.table.template(pod), None, None)
+        assert (rows is None) == (app == "x")
+
+
+def test_shared_answers_are_dropped_with_the_last_template_that_has_the_constraints(monkeypatch):
+    monkeypatch.setattr("mooring.columns.templates._KEEP_IDLE_BYTES", 5_000)
+    cache = Cache()
+    for number in range(3):
+        cache.put(make_node(f"n{number}").capacity(cpu="4").obj())
+    templates = cache.table.templates
+    templates._evict_at_bytes = 10_000
+    cycle = Profiles(default_config(), cache).first
+    for number in range(200):
+        schedule_pod(cycle, make_pod(f"p{number}").toleration(f"key-{number}").obj())
+    shared = cycle.filtering._answers._by_constraints
+    assert 0 < len(templates) < 150
+    assert len(templates._constraints) == len(templates)
+    assert len(shared._entries) <= len(templates)
 
 
 def test_what_is_remembered_is_bounded():

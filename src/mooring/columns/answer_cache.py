@@ -41,6 +41,11 @@ class AnswerColumn:
         self._shared = shared
         self.version += 1
 
+    def share(self) -> Any:
+        """Return all answers for storage elsewhere: from now on the array is copied before it is modified."""
+        self._shared = True
+        return self.values
+
     def patch(self, rows: Sequence[int], answers: Any, size: int) -> None:
         """Set the answers of some rows: one for each row, or one for all of them; ``size`` is the number of rows."""
         values = self.values
@@ -112,6 +117,10 @@ class AnswerCache(Generic[E]):
     def used(self, entry: E) -> None:
         """Mark an entry of this cache as used."""
         self._entries.move_to_end(entry.key)
+
+    def find(self, key: Hashable) -> E | None:
+        """Return the answers for a kind if there are any, without marking them as used."""
+        return self._entries.get(key)
 
     def discard(self, entry: E) -> None:
         """Drop an entry of this cache."""

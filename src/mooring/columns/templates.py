@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -16,7 +16,7 @@ import msgspec
 
 from mooring.api.meta import ObjectMeta, plain_mapping
 from mooring.api.node_selectors import RequiredNodeAffinity, required_node_affinity
-from mooring.api.pod import Pod, PodSpec
+from mooring.api.pod import Container, Pod, PodSpec
 from mooring.api.resources import RequestRules, container_host_ports, placed_pod_requests
 from mooring.columns.terms import PodAffinityTerms, affinity_terms
 from mooring.releases import Release
@@ -40,6 +40,25 @@ _KEEP_IDLE = 4096
 _KEEP_IDLE_BYTES = 8 * 2**20
 #: The lowest amount whose opposite fits into 64 bits.
 _LOWEST: Final = 1 - 2**63
+#: Requests of these resources are not part of the constraints.
+_AMOUNTS_ONLY: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
+
+
+class PodConstraints:
+    """What pods require of a node except amounts of cpu, memory and storage: selectors, tolerations, ports, volumes.
+
+    Templates with equal constraints share one, so that they share the results of plugins that read nothing else
+    (``Plugin.template_part``). Labels, images, affinity between pods, and the namespace are not part of it.
+    """
+
+    __slots__ = ("cache", "key", "templates")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        #: A cache like that of a template.
+        self.cache: dict[object, object] = {}
+        #: How many templates have these constraints.
+        self.templates = 0
 
 
 class PodTemplate:
@@ -61,6 +80,7 @@ class PodTemplate:
         "_requirement",
         "_resource_key",
         "cache",
+        "constraints",
         "counters",
         "counters_epoch",
         "host_ports",
@@ -76,14 +96,17 @@ class PodTemplate:
         "term_counters",
     )
 
-    def __init__(self, pod: Pod, release: Release) -> None:
+    #: What the pods require of a node except amounts. The registry sets it.
+    constraints: PodConstraints
+
+    def __init__(self, pod: Pod, release: Release, rules: RequestRules) -> None:
         # A copy, since the pod refers to its template and the garbage collector does not track pods.
         self.pod = msgspec.structs.replace(pod)
         #: The pods' namespace.
-        self.namespace = pod.namespace
+        self.namespace = pod.metadata.namespace or "default"
         #: The pods' labels.
-        self.labels = pod.labels
-        requests, nonzero = placed_pod_requests(pod, RequestRules.of(release, claims=bool(pod.node_name)))
+        self.labels = pod.metadata.labels
+        requests, nonzero = placed_pod_requests(pod, rules)
         self.requests: dict[str, int] = _negatable(requests)
         nonzero = _negatable(nonzero)
         self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
@@ -165,7 +188,11 @@ class TemplateRegistry:
 
     def __init__(self, prepare: Callable[[PodTemplate], None], release: Release) -> None:
         self._release = release
+        self._rules = RequestRules.of(release)
+        #: The rules for pods on a node.
+        self._placed_rules = RequestRules.of(release, claims=True)
         self._templates: OrderedDict[bytes, PodTemplate] = OrderedDict()
+        self._constraints: dict[bytes, PodConstraints] = {}
         self._number = next(_numbers)
         self._prepare = prepare
         self._evict_at = 2 * _KEEP_IDLE
@@ -183,8 +210,9 @@ class TemplateRegistry:
         key = template_key(pod)
         template = self._templates.get(key)
         if template is None:
-            template = PodTemplate(pod, self._release)
+            template = PodTemplate(pod, self._release, self._placed_rules if pod.spec.node_name else self._rules)
             template.registry_number = self._number
+            template.constraints = self._constraints_of(template)
             self._prepare(template)
             self._templates[key] = template
             self._bytes += len(key)
@@ -206,6 +234,25 @@ class TemplateRegistry:
             new.__dict__[_CACHE] = self.of(old)
         return self.of(new)
 
+    def _constraints_of(self, template: PodTemplate) -> PodConstraints:
+        """Return the constraints of a new template."""
+        key = constraints_key(template)
+        constraints = self._constraints.get(key)
+        if constraints is None:
+            constraints = self._constraints[key] = PodConstraints(key)
+        constraints.templates += 1
+        return constraints
+
+    def _drop(self, template: PodTemplate) -> None:
+        """Drop what belongs to a template that is no longer registered."""
+        template.registry_number = 0  # a pod that still refers to it looks up a new one
+        constraints = template.constraints
+        constraints.templates -= 1
+        if not constraints.templates:
+            del self._constraints[constraints.key]
+        for listener in self.listeners:
+            listener.template_dropped(template)
+
     def _evict(self) -> None:
         """Drop the oldest templates without pods. The cost is amortized, so that many distinct pods stay cheap."""
         if len(self._templates) <= self._evict_at and self._bytes <= self._evict_at_bytes:
@@ -214,26 +261,25 @@ class TemplateRegistry:
         for key in [key for key in reversed(self._templates) if not self._templates[key].placed]:
             kept, size = kept + 1, size + len(key)
             if kept > _KEEP_IDLE or size > _KEEP_IDLE_BYTES:
-                template = self._templates.pop(key)
-                template.registry_number = 0  # a pod that still refers to it looks up a new one
+                self._drop(self._templates.pop(key))
                 self._bytes -= len(key)
-                for listener in self.listeners:
-                    listener.template_dropped(template)
         self._evict_at = 2 * max(_KEEP_IDLE, len(self._templates))
         self._evict_at_bytes = 2 * max(_KEEP_IDLE_BYTES, self._bytes)
 
     def renew(self) -> None:
         """Prepare all templates again, because a resource was assigned a slot. Pods look up their template again."""
         self._number = next(_numbers)
+        self.forget_answers()
         for template in self._templates.values():
             template.registry_number = self._number
-            template.cache.clear()
             self._prepare(template)
 
     def forget_answers(self) -> None:
         """Clear the results that plugins cached with templates, because plugins were replaced."""
         for template in self._templates.values():
             template.cache.clear()
+        for constraints in self._constraints.values():
+            constraints.cache.clear()
 
     def __len__(self) -> int:
         return len(self._templates)
@@ -261,6 +307,40 @@ def template_key(pod: Pod) -> bytes:
     ]
     parts += _given(pod)
     return _encode(parts)
+
+
+def constraints_key(template: PodTemplate) -> bytes:
+    """Return a key of everything that plugins with ``template_part = "constraints"`` read of a pod."""
+    spec = template.pod.spec
+    affinity = spec.affinity
+    parts: list[object] = [
+        _node_selector(spec),
+        None if affinity is None else affinity.node_affinity,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+        template.host_ports,
+        spec.volumes,
+        spec.resource_claims,
+        spec.host_network,
+        spec.host_users,
+        _special(spec.containers),
+    ]
+    if spec.init_containers or spec.overhead:
+        parts += [_special(spec.init_containers), _overhead(spec)]
+    return _encode(parts)
+
+
+def _special(containers: Iterable[Container]) -> list[object]:
+    """Return the restart rules of containers, and their requests of other resources than cpu, memory and storage."""
+    return [
+        (
+            {name: asked for name, asked in container.resources.requests.items() if name not in _AMOUNTS_ONLY},
+            container.restart_policy,
+            container.restart_policy_rules,
+        )
+        for container in containers
+        if container.restart_policy_rules or not _AMOUNTS_ONLY.issuperset(container.resources.requests)
+    ]
 
 
 def resource_key(pod: Pod) -> bytes:

@@ -19,6 +19,8 @@ else:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Dependence = Literal["node", "pods", "template"]
+#: Which part of a pod's template a plugin reads.
+Part = Literal["all", "constraints", "requests"]
 _DEPENDS = "__mooring_depends__"
 
 
@@ -84,6 +86,11 @@ class Plugin(HasArgs[ArgsT], ExtensionPoints):
     score_range: ClassVar[tuple[float, float] | None] = None
     permissions: ClassVar[tuple[Rule, ...]] = ()
     per_node: ClassVar[bool] = False
+    #: For built-in plugins only: which part of a template the results depend on that are declared with ``depends_on``
+    #: or ``Status.skip(template=True)``. Templates with an equal part share them; ``signature`` is not called.
+    template_part: ClassVar[Part] = "all"
+    #: For built-in plugins only: whether all nodes have the score 0 if PreFilter skipped the plugin, without a call.
+    zero_if_skipped: ClassVar[bool] = False
 
     handle: Handle
 

@@ -61,13 +61,18 @@ class ImageLocality(Plugin):
         return locality_score(total, containers)
 
     def _wanted(self, template: PodTemplate) -> Wanted:
-        volumes_count = self.handle.release.image_volumes_raise_bound
-        return template.kept(self, lambda: _images(template.pod, volumes_count=volumes_count))
+        wanted = template.cache.get(self)
+        if wanted is None:
+            volumes_count = self.handle.release.image_volumes_raise_bound
+            wanted = template.cache[self] = _images(template.pod, volumes_count=volumes_count)
+        return wanted  # type: ignore[return-value]  # the key is private to this class
 
 
 def _images(pod: Pod, *, volumes_count: bool) -> Wanted:
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     names = [container.image for container in containers]
+    if not pod.spec.volumes:
+        return tuple([normalized_name(name) for name in names]), len(names)
     names += [volume.image.reference for volume in pod.spec.volumes if volume.image is not None]
     return tuple(map(normalized_name, names)), len(names) if volumes_count else len(containers)
 

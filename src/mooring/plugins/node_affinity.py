@@ -66,6 +66,8 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 class NodeAffinity(Plugin[NodeAffinityArgs]):
     """Rejects nodes that do not match the required affinity, and scores the others by the preferred terms."""
 
+    template_part = "constraints"
+
     _plain: Plan | None = None
 
     def setup(self) -> None:

@@ -37,6 +37,8 @@ _UNPREPARED = Status.error('error reading "PreFilterNodeDeclaredFeatures" from c
 class NodeDeclaredFeatures(Plugin):
     """Rejects nodes that do not declare a feature that the pod requires."""
 
+    template_part = "constraints"
+
     @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip pods that require no feature."""

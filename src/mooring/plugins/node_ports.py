@@ -38,6 +38,8 @@ _UNPREPARED = Status.error('reading "PreFilterNodePorts" from cycleState: not fo
 class NodePorts(Plugin):
     """Rejects nodes where a host port of the pod is in use."""
 
+    template_part = "constraints"
+
     @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip pods without host ports."""

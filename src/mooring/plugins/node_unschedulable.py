@@ -32,6 +32,8 @@ _REJECTED = Status.unresolvable("node(s) were unschedulable")
 class NodeUnschedulable(Plugin):
     """Rejects nodes with ``spec.unschedulable``."""
 
+    template_part = "constraints"
+
     def signature(self, template: PodTemplate) -> Hashable:
         """Return the tolerations."""
         return template.pod.spec.tolerations

@@ -58,6 +58,8 @@ class TaintResults(msgspec.Struct, frozen=True):
 class TaintToleration(Plugin):
     """Rejects nodes with untolerated NoSchedule or NoExecute taints; prefers those without PreferNoSchedule taints."""
 
+    template_part = "constraints"
+
     def setup(self) -> None:
         """Create the cache."""
         self._cache: dict[Tolerations, TaintResults] = {}

@@ -65,6 +65,8 @@ STATE: Final[StateKey[RestrictedClaims]] = StateKey("PreFilterVolumeRestrictions
 class VolumeRestrictions(Plugin):
     """Rejects nodes where another pod uses the pod's disk, and all nodes while another pod uses its claim."""
 
+    template_part = "constraints"
+
     def setup(self) -> None:
         """Create the index of users."""
         self._claims = self.handle.lister(PersistentVolumeClaim)

@@ -50,6 +50,8 @@ STATE: Final[StateKey[tuple[VolumeTopology, ...]]] = StateKey("PreFilterVolumeZo
 class VolumeZone(Plugin):
     """Rejects nodes outside the zones and regions of the volumes that a pod's claims are bound to."""
 
+    template_part = "constraints"
+
     def setup(self) -> None:
         """Create the listers."""
         self._claims = self.handle.lister(PersistentVolumeClaim)

@@ -21,12 +21,12 @@ from mooring.columns.block_maxima import LOWEST, BlockMaxima
 from mooring.columns.distinct import distinct
 from mooring.columns.node_info import NodeInfo
 from mooring.columns.nodes import Nodes
+from mooring.columns.row_cursor import RowCursor
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
-from mooring.framework.plugin import dependence
 from mooring.framework.plugin_errors import contain
 from mooring.framework.score_range import are_fractions
-from mooring.framework.state import CycleState, StateKey
+from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Status
 from mooring.framework.verdicts import Verdicts
 from mooring.scheduler.answers import (
@@ -38,7 +38,7 @@ from mooring.scheduler.answers import (
     checked_scores,
     failure,
 )
-from mooring.scheduler.profile import Bound, FilterPlugin, Profile, ScorePlugin
+from mooring.scheduler.profile import FilterPlugin, Profile, ScorePlugin
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -51,10 +51,98 @@ MANY_NODES = 8192
 _FEW = 2
 
 
+class ConstraintAnswers(CachedAnswers):
+    """The answers that depend only on the node and on the constraints of a pod: the first answers of new templates."""
+
+    __slots__ = (
+        "_filters",
+        "_filters_cursor",
+        "_ok",
+        "_raw",
+        "_rows",
+        "_rows_version",
+        "_scorers",
+        "_scorers_cursor",
+        "_table",
+    )
+
+    def __init__(self, table: NodeTable, key: Hashable) -> None:
+        super().__init__(key)
+        self._table = table
+        self._filters: tuple[FilterPlugin, ...] = ()
+        self._filters_cursor = table.node_cursor()
+        self._ok = AnswerColumn(True)
+        #: The rows that pass all of these filters (None: all), and the version of ``_ok`` that they are from.
+        self._rows: Rows | None = None
+        self._rows_version = -1
+        self._scorers: tuple[ScorePlugin, ...] = ()
+        self._scorers_cursor = table.node_cursor()
+        self._raw: dict[str, AnswerColumn] = {}
+
+    def drop(self) -> None:
+        """Release the memory."""
+        super().drop()
+        self._filters_cursor.reset()
+        self._scorers_cursor.reset()
+        self._ok.replace(True)
+        self._rows = None
+        self._raw = {}
+
+    def passing(self, filters: tuple[FilterPlugin, ...], state: CycleState, pod: Pod) -> Mask | bool:
+        """Return which rows pass some filters; True for all. Do not modify it: it is shared."""
+        if filters is not self._filters:
+            self._filters_cursor.reset()
+            self._filters = filters
+        if not self._filters_cursor.current:
+            self._ok.refresh(
+                self._filters_cursor,
+                len(self._table.nodes),
+                lambda rows: passing_nodes(filters, state, pod, self._nodes(rows), True),
+            )
+        ok: Mask | bool = self._ok.share()
+        return ok
+
+    def passing_rows(self) -> Rows | None:
+        """Return the rows of the mask that ``passing`` returned last (None: all)."""
+        if self._rows_version != self._ok.version:
+            ok: Mask | bool = self._ok.values
+            self._rows = None if isinstance(ok, bool) or ok.all() else ok.nonzero()[0]
+            self._rows_version = self._ok.version
+        return self._rows
+
+    def scores(self, scorers: tuple[ScorePlugin, ...], state: CycleState, pod: Pod) -> dict[str, AnswerColumn]:
+        """Return the raw scores of some scorers, by name."""
+        if scorers is not self._scorers:
+            self._scorers_cursor.reset()
+            self._scorers = scorers
+        if not self._scorers_cursor.current:
+            self._refresh_scores(state, pod)
+        return {name: AnswerColumn(column.share(), shared=True) for name, column in self._raw.items()}
+
+    def _refresh_scores(self, state: CycleState, pod: Pod) -> None:
+        size, cursor = len(self._table.nodes), self._scorers_cursor
+        changed = cursor.changed(max(2, size >> 2))
+        if changed is None:
+            nodes = self._nodes(None)
+            self._raw = {
+                plugin.name: AnswerColumn(call_score(plugin, state, pod, nodes), shared=True)
+                for plugin in self._scorers
+            }
+        elif changed:
+            nodes = self._nodes(changed)
+            for plugin in self._scorers:
+                self._raw[plugin.name].patch(changed, call_score(plugin, state, pod, nodes), size)
+        cursor.advance()
+
+    def _nodes(self, rows: list[int] | None) -> Nodes:
+        return Nodes(self._table, None if rows is None else np.array(rows))
+
+
 class TemplateAnswers(CachedAnswers):
     """The answers for one template in one profile: which nodes pass the declared filters, and their declared scores."""
 
     __slots__ = (
+        "_by_constraints",
         "_filter_changes",
         "_filters_singly",
         "_maxima",
@@ -90,9 +178,10 @@ class TemplateAnswers(CachedAnswers):
     _raw_by_node: tuple[ScorePlugin, ...]
     _raw_by_pods: tuple[ScorePlugin, ...]
 
-    def __init__(self, table: NodeTable, key: Hashable) -> None:
+    def __init__(self, table: NodeTable, key: Hashable, by_constraints: AnswerCache[ConstraintAnswers]) -> None:
         super().__init__(key)
         self._table = table
+        self._by_constraints = by_constraints
         self._filter_changes, self._score_changes = table.cursor(), table.cursor()
         #: Which nodes pass the filters that depend only on the node, and which pass all declared filters.
         self._node_ok = AnswerColumn(True)
@@ -106,7 +195,7 @@ class TemplateAnswers(CachedAnswers):
         self._rows_version = -1
         #: The totals of these rows, and how often they were requested since all filters or scorers ran.
         self._maxima: BlockMaxima | None = None
-        self._maxima_changes = table.cursor()
+        self._maxima_changes: RowCursor | None = None
         self._unchanged = 0
         #: How many templates use these answers.
         self.templates = 0
@@ -156,32 +245,27 @@ class TemplateAnswers(CachedAnswers):
         self._rerun_filters(self._pod_filters, state, pod, changed, self._ok, None if node_ok is True else node_ok)
         self._filter_changes.advance()
 
+    def _shared(self, pod: Pod) -> ConstraintAnswers:
+        """Return the answers that all templates with the constraints of a pod share."""
+        return self._by_constraints.of(self._table.templates.of(pod).constraints)
+
     def _run_all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         skip = profile.declared & state.skip_filter
-        node_filters, pod_filters, singly = profile.declared_filters(skip)
+        filters = profile.declared_filters(skip)
         nodes = Nodes(self._table)
-        node_ok = self._passed(node_filters, state, pod, nodes, True)
-        ok = self._passed(pod_filters, state, pod, nodes, node_ok)
+        shared = self._shared(pod)
+        shared_ok = shared.passing(filters.by_constraints, state, pod)
+        node_ok = passing_nodes(filters.others, state, pod, nodes, shared_ok)
+        ok = passing_nodes(filters.by_pods, state, pod, nodes, node_ok)
         # Only now, because a plugin may have raised.
-        self._skip, self._filters_singly = skip, singly
-        self._node_filters, self._pod_filters = node_filters, pod_filters
-        self._node_ok.replace(node_ok)
+        self._skip, self._filters_singly = skip, filters.singly
+        self._node_filters, self._pod_filters = filters.by_node, filters.by_pods
+        self._node_ok.replace(node_ok, shared=True)
         self._ok.replace(ok, shared=ok is node_ok)
+        if ok is shared_ok:
+            self._rows, self._rows_version = shared.passing_rows(), self._ok.version
         self._filter_changes.advance()
         self._unchanged = 0
-
-    @staticmethod
-    def _passed(
-        filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | bool
-    ) -> Mask | bool:
-        """Return which nodes pass some filters, among those that ``base`` allows; True for all of them."""
-        result = base
-        for plugin in filters:
-            verdicts = call_filter(plugin, state, pod, nodes)
-            if verdicts is not None:
-                passed = verdicts.codes == 0
-                result = passed if result is True else result & passed
-        return result
 
     def _rerun_filters(
         self,
@@ -200,7 +284,7 @@ class TemplateAnswers(CachedAnswers):
                 for row in rows
             ]
         else:
-            answer = self._passed(filters, state, pod, Nodes(self._table, np.array(rows)), True)
+            answer = passing_nodes(filters, state, pod, Nodes(self._table, np.array(rows)), True)
             if base is not None:
                 answer = base[rows] & answer
             passed = answer if isinstance(answer, bool) else answer.tolist()
@@ -254,27 +338,27 @@ class TemplateAnswers(CachedAnswers):
         self._unchanged += 1
         if self._unchanged == 1:
             return None  # many templates have only one pod
-        changed = None if self._unchanged == 2 else self._maxima_changes.changed(size >> 4)
+        cursor = self._maxima_changes = self._maxima_changes or self._table.cursor()
+        changed = None if self._unchanged == 2 else cursor.changed(size >> 4)
         total, maxima = self.total, self._maxima
         if changed is None or maxima is None:
             maxima = self._maxima = BlockMaxima(total if ok is True else np.where(ok, total, LOWEST))
         else:
             for row in changed:
                 maxima.set(row, total.item(row) if ok is True or ok.item(row) else LOWEST)
-        self._maxima_changes.advance()
+        cursor.advance()
         return maxima
 
     def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> SummedScores:
         skip = profile.declared & state.skip_score
-        summed, raw_by_node, raw_by_pods, singly = profile.declared_scorers(skip)
+        scorers = profile.declared_scorers(skip)
         nodes = Nodes(self._table)
-        raw = {
-            plugin.name: AnswerColumn(call_score(plugin, state, pod, nodes), shared=True)
-            for plugin in (*raw_by_node, *raw_by_pods)
-        }
+        raw = self._shared(pod).scores(scorers.by_constraints, state, pod)
+        for each in (*scorers.others, *scorers.by_pods):
+            raw[each.name] = AnswerColumn(call_score(each, state, pod, nodes), shared=True)
         total: Ints | None = None
         parts: SummedScores = []
-        for plugin in summed:
+        for plugin in scorers.summed:
             scores = call_score(plugin, state, pod, nodes)
             if plugin.weight != 1:
                 scores = scores * plugin.weight
@@ -287,8 +371,8 @@ class TemplateAnswers(CachedAnswers):
                 total += scores
                 parts.append((plugin.name, scores))
         # Only now, because a plugin may have raised.
-        self._skip_score, self._summed, self._summed_singly = skip, summed, singly
-        self.raw, self._raw_by_node, self._raw_by_pods = raw, raw_by_node, raw_by_pods
+        self._skip_score, self._summed, self._summed_singly = skip, scorers.summed, scorers.singly
+        self.raw, self._raw_by_node, self._raw_by_pods = raw, scorers.by_node, scorers.by_pods
         self._total.replace(total if total is not None else np.zeros(len(nodes), dtype=np.int64))
         self._score_changes.advance()
         self._unchanged = 0
@@ -327,13 +411,16 @@ class TemplateAnswerCache:
     def __init__(self, profile: Profile, *, budget_bytes: int = 128 << 20, templates: int = 8192) -> None:
         table = profile.handle.table
         self._capacity = templates
-        self._by_signature: AnswerCache[TemplateAnswers] = AnswerCache(
-            lambda key: TemplateAnswers(table, key), table.__len__, budget_bytes=budget_bytes
+        shared = self._by_constraints = AnswerCache(
+            lambda key: ConstraintAnswers(table, key), table.__len__, budget_bytes=budget_bytes >> 1
+        )
+        self._by_signature = AnswerCache(
+            lambda key: TemplateAnswers(table, key, shared), table.__len__, budget_bytes=budget_bytes
         )
         self._by_template: OrderedDict[PodTemplate, TemplateAnswers] = OrderedDict()
         #: The template of the last call and its answers: the filters and scorers of an attempt use the same.
         self._last: tuple[PodTemplate | None, TemplateAnswers | None] = (None, None)
-        self._signers = tuple(profile.signer(name) for name in sorted(profile.declared))
+        self._profile = profile
         table.templates.listeners.add(self)
 
     def template_dropped(self, template: PodTemplate) -> None:
@@ -343,6 +430,10 @@ class TemplateAnswerCache:
             self._release(found)
         if self._last[0] is template:
             self._last = (None, None)
+        if not template.constraints.templates:
+            shared = self._by_constraints.find(template.constraints)
+            if shared is not None:
+                self._by_constraints.discard(shared)
 
     def _release(self, answers: TemplateAnswers) -> None:
         answers.templates -= 1
@@ -359,7 +450,7 @@ class TemplateAnswerCache:
             self._by_template.move_to_end(template)
             self._by_signature.used(found)
         else:
-            found = self._by_signature.of(tuple([sign(template) for sign in self._signers]))
+            found = self._by_signature.of(self._profile.signature(template))
             self._by_template[template] = found
             found.templates += 1
             if len(self._by_template) > self._capacity:
@@ -368,6 +459,19 @@ class TemplateAnswerCache:
                 self._release(dropped)
         self._last = template, found
         return found
+
+
+def passing_nodes(
+    filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | bool
+) -> Mask | bool:
+    """Return which nodes pass some filters, among those that ``base`` allows; True for all of them."""
+    result = base
+    for plugin in filters:
+        verdicts = call_filter(plugin, state, pod, nodes)
+        if verdicts is not None:
+            ok = verdicts.codes == 0
+            result = ok if result is True else result & ok
+    return result
 
 
 def call_filter(
@@ -453,7 +557,7 @@ def call_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -
             scores: Ints | int = np.fromiter(map(as_score, values), dtype=np.int64, count=len(nodes))
         else:
             values = plugin.score_nodes(state, pod, nodes)
-            scores = checked_scores(values, len(nodes))
+            scores = values if type(values) is int else checked_scores(values, len(nodes))
     except BaseException as error:
         contain(error)
         raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
@@ -474,52 +578,3 @@ def call_single_score(plugin: ScorePlugin, state: CycleState, pod: Pod, node: No
 def _shape(answer: object) -> str:
     size = f" of {len(answer)}" if isinstance(answer, Sized) else ""
     return f"{type(answer).__name__}{size}"
-
-
-# PreFilter and PreScore: most of these plugins read only the pod, so their answers and cycle state entries are cached
-# per template. A plugin declares this with ``@depends_on("template")`` or by returning ``Status.skip(template=True)``.
-
-
-class Calls:
-    """The plugins to call for pods of one template, and the cached skips and state entries of the others."""
-
-    __slots__ = ("constant", "entries", "lasting", "plugins", "skipped")
-
-    def __init__(self, plugins: tuple[Bound, ...], constant: frozenset[str] = frozenset(), *, lasting: bool) -> None:
-        self.plugins = plugins
-        #: The plugins whose answer depends only on the template, if answers are cached.
-        self.constant = constant
-        self.lasting = lasting
-        self.skipped: frozenset[str] = frozenset()
-        self.entries: dict[StateKey[Any], Any] = {}
-
-    def cache(self, cached: list[str], skipped: list[str], entries: dict[StateKey[Any], Any]) -> None:
-        """Cache the answers of some plugins. These plugins are not called again."""
-        self.entries.update(entries)
-        self.skipped = self.skipped.union(skipped)
-        self.plugins = tuple([bound for bound in self.plugins if bound.name not in cached])
-
-
-class TemplateCalls:
-    """The calls at one extension point, by template."""
-
-    def __init__(self, plugins: tuple[Bound, ...]) -> None:
-        self._plugins = plugins
-        #: The calls for the first pod of a template; nothing is cached for it.
-        self._first = Calls(plugins, lasting=False)
-        self._second = object()
-        #: The plugins whose answer, if it is None or Skip, depends only on the template.
-        self.constant = frozenset(bound.name for bound in plugins if dependence(bound.call) == "template")
-
-    def of(self, template: PodTemplate, state: CycleState) -> Calls:
-        """Return the calls for a template; cached entries are added to the state."""
-        calls = template.cache.get(self)
-        if calls is None:
-            # Many templates have only one pod, so caching starts with the second.
-            template.cache[self] = self._second
-            return self._first
-        if calls is self._second:
-            calls = template.cache[self] = Calls(self._plugins, self.constant, lasting=True)
-        if calls.entries:  # type: ignore[attr-defined]  # the key is private to this class
-            state.preload(calls.entries)  # type: ignore[attr-defined]
-        return calls  # type: ignore[return-value]

@@ -22,12 +22,13 @@ from mooring.framework.preemption.candidate import AskExtenders, Candidate
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import NO_NOMINATION, SKIP_TEMPLATE, SUCCESS, Code, PostFilterResult, Status
 from mooring.observe.attempt_trace import Trace
-from mooring.scheduler.answer_cache import TemplateAnswerCache, TemplateCalls
+from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer, pre_filter_answer
 from mooring.scheduler.filtering import Filtering
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler, nodes_to_find
 from mooring.scheduler.scoring import Scoring, Selection
+from mooring.scheduler.template_calls import TemplateCalls
 
 Rows = npt.NDArray[np.intp]
 
@@ -84,7 +85,7 @@ class PluginRunner:
         answers = TemplateAnswerCache(self.profile)
         self.filtering = Filtering(self.profile, self._sampler, answers)
         self.scoring = Scoring(self.profile, answers)
-        self._pre_filter = TemplateCalls(self.profile.pre_filter)
+        self._pre_filter = TemplateCalls(self.profile.pre_filter, self.profile)
 
     # PreFilter
 
@@ -116,7 +117,7 @@ class PluginRunner:
                 raise failure(f'running PreFilter plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_filter.add(bound.name)
-                if status is SKIP_TEMPLATE or before is not None:
+                if before is not None or (status is SKIP_TEMPLATE and bound.name in calls.skippers):
                     constant_answers.append(bound.name)
                     skipped.append(bound.name)
                     if before is not None:
@@ -135,7 +136,7 @@ class PluginRunner:
                 names = result.node_names if names is None else names & result.node_names
                 if not names:
                     return PreFiltered(_no_nodes_left(narrowed))
-        if constant_answers and calls.lasting:
+        if constant_answers:
             calls.cache(constant_answers, skipped, entries)
         return PreFiltered(rejected or SUCCESS, names, tuple(narrowed)) if rejected or narrowed else _ALL_NODES
 

@@ -19,7 +19,7 @@ from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.listers import ListenerError
 from mooring.framework.normalize import MAX_SCORE
-from mooring.framework.plugin import Dependence, Plugin, dependence
+from mooring.framework.plugin import Dependence, Part, Plugin, dependence
 from mooring.framework.plugin_args import ArgsError
 from mooring.framework.plugin_errors import contain, failure_text
 from mooring.framework.points import check_methods, points_of
@@ -67,12 +67,38 @@ class ScorePlugin(msgspec.Struct, frozen=True):
     trusted: bool
     #: ``score`` without guard and metrics.
     bare_score: Callable[..., Any] | None
+    #: Whether all nodes score 0 if PreFilter skipped the plugin.
+    zero_if_skipped: bool
     #: Called with the method whose scores are fractions between 0 and 1.
     on_fractions: Callable[[str], None] | None
 
 
-DeclaredFilters = tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...], bool]
-DeclaredScorers = tuple[tuple[ScorePlugin, ...], tuple[ScorePlugin, ...], tuple[ScorePlugin, ...], bool]
+class DeclaredFilters(msgspec.Struct, frozen=True):
+    """The active filters that declare what they depend on."""
+
+    #: Those that depend only on the node, and those that depend also on its pods.
+    by_node: tuple[FilterPlugin, ...]
+    by_pods: tuple[FilterPlugin, ...]
+    #: ``by_node`` is the filters that read only the constraints of the pod, and the others.
+    by_constraints: tuple[FilterPlugin, ...]
+    others: tuple[FilterPlugin, ...]
+    #: Whether all of them have a method for a single node.
+    singly: bool
+
+
+class DeclaredScorers(msgspec.Struct, frozen=True):
+    """The active scorers that declare what they depend on."""
+
+    #: Those that do not normalize.
+    summed: tuple[ScorePlugin, ...]
+    #: The others: those that depend only on the node, and those that depend also on its pods.
+    by_node: tuple[ScorePlugin, ...]
+    by_pods: tuple[ScorePlugin, ...]
+    #: ``by_node`` is the scorers that read only the constraints of the pod, and the others.
+    by_constraints: tuple[ScorePlugin, ...]
+    others: tuple[ScorePlugin, ...]
+    #: Whether all of ``summed`` have a method for a single node.
+    singly: bool
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -142,6 +168,9 @@ class Profile:
         #: Plugins that declare what their verdicts or scores depend on.
         declared = [f.name for f in self.filters if f.depends] + [s.name for s in self.scorers if s.depends]
         self.declared = frozenset(declared)
+        #: Plugins whose declared and constant answers depend on the constraints of the pod, and on no other part of it.
+        self.by_constraints = frozenset(name for name in self.plugins if self._part(name) == "constraints")
+        self._make_signers()
         #: Whether a plugin is called node by node, so that sampling saves time.
         self.per_node = any(f.filter_nodes is None or f.per_node for f in self.filters) or any(
             s.score_nodes is None or s.plugin.per_node for s in self.scorers
@@ -260,8 +289,9 @@ class Profile:
         normalize = self._guarded(normalize, plugin, "normalize_scores", ranged=True)
         normalize = self._watched(normalize, plugin, "normalize_scores")
         on_fractions = None if trusted or self._guards is None else self._guards.of(plugin.name).found_fractions
+        zero = trusted and plugin.zero_if_skipped
         return ScorePlugin(
-            plugin.name, plugin, weight, columns, single, normalize, depends, trusted, bare, on_fractions
+            plugin.name, plugin, weight, columns, single, normalize, depends, trusted, bare, zero, on_fractions
         )
 
     def _allocation_scorer(self, plugin: Plugin, weight: int) -> AllocationScorer:
@@ -292,8 +322,24 @@ class Profile:
             self._extensions[key] = self._guarded(getattr(plugin, method, None), plugin, method)
         return self._extensions[key]
 
-    def signer(self, name: str) -> Callable[[PodTemplate], Hashable]:
-        """Return the function that computes a plugin's cache key for a template."""
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Return what the cached answers of all declared plugins depend on, as the key of a cache."""
+        parts: list[Hashable] = [template.constraints] if self._signs_constraints else []
+        if self._signs_requests:
+            parts.append(template.resource_key)
+        return tuple(parts + [sign(template) for sign in self._signers])
+
+    def _make_signers(self) -> None:
+        parts: dict[str, str] = {name: self._part(name) for name in sorted(self.declared)}
+        self._signs_constraints = "constraints" in parts.values()
+        self._signs_requests = "requests" in parts.values()
+        self._signers = tuple(self._signer(name) for name, part in parts.items() if part == "all")
+
+    def _part(self, name: str) -> Part:
+        return self.plugins[name].template_part if name in self._builtin else "all"
+
+    def _signer(self, name: str) -> Callable[[PodTemplate], Hashable]:
+        """Return the function that computes a plugin's part of the key."""
         plugin = self.plugins[name]
         if name in self._builtin:
             return plugin.signature
@@ -318,35 +364,33 @@ class Profile:
         return self._times.wrap(call, plugin.name, point, self.name)
 
     def declared_filters(self, skip: frozenset[str]) -> DeclaredFilters:
-        """Return the active filters that declare what they depend on, without those in ``skip``.
-
-        The first tuple depends only on the node, the second also on its pods. The flag is true if all of them have a
-        method for a single node.
-        """
+        """Return the active filters that declare what they depend on, without those in ``skip``."""
         found = self._filters_without.get(skip)
         if found is None:
             active = [f for f in self.filters if f.depends is not None and f.name not in skip]
-            found = self._filters_without[skip] = (
-                tuple(f for f in active if f.depends == "node"),
+            by_node = tuple(f for f in active if f.depends == "node")
+            found = self._filters_without[skip] = DeclaredFilters(
+                by_node,
                 tuple(f for f in active if f.depends == "pods"),
+                tuple(f for f in by_node if f.name in self.by_constraints),
+                tuple(f for f in by_node if f.name not in self.by_constraints),
                 all(f.filter is not None for f in active),
             )
         return found
 
     def declared_scorers(self, skip: frozenset[str]) -> DeclaredScorers:
-        """Return the active scorers that declare what they depend on, without those in ``skip``.
-
-        The first tuple does not normalize. The others do: the second depends only on the node, the third also on its
-        pods. The flag is true if all of the first tuple have a method for a single node.
-        """
+        """Return the active scorers that declare what they depend on, without those in ``skip``."""
         found = self._scorers_without.get(skip)
         if found is None:
             active = [s for s in self.scorers if s.depends is not None and s.name not in skip]
             summed = tuple(s for s in active if s.normalize is None)
-            found = self._scorers_without[skip] = (
+            by_node = tuple(s for s in active if s.normalize is not None and s.depends == "node")
+            found = self._scorers_without[skip] = DeclaredScorers(
                 summed,
-                tuple(s for s in active if s.normalize is not None and s.depends == "node"),
+                by_node,
                 tuple(s for s in active if s.normalize is not None and s.depends == "pods"),
+                tuple(s for s in by_node if s.name in self.by_constraints),
+                tuple(s for s in by_node if s.name not in self.by_constraints),
                 all(s.score is not None for s in summed),
             )
         return found

@@ -29,9 +29,10 @@ from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.observe.decision_records import Candidate, best_places
-from mooring.scheduler.answer_cache import SummedScores, TemplateAnswerCache, TemplateCalls, call_score
+from mooring.scheduler.answer_cache import SummedScores, TemplateAnswerCache, call_score
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
 from mooring.scheduler.profile import Profile, ScorePlugin
+from mooring.scheduler.template_calls import TemplateCalls
 
 Rows = npt.NDArray[np.intp]
 Ints = npt.NDArray[np.int64]
@@ -69,8 +70,8 @@ class Scoring:
         self.profile = profile
         self.table = profile.handle.table
         self._answers = answers
-        self._pre_score = TemplateCalls(profile.pre_score)
-        #: The normalized score of built-in plugins if all nodes have the same score, by plugin and score.
+        self._pre_score = TemplateCalls(profile.pre_score, profile)
+        #: The weighted score of built-in plugins that normalize if all nodes have the same score, by plugin and score.
         self._same: dict[tuple[str, int], int] = {}
         self._others = tuple(s for s in profile.scorers if s.depends is None)
         self._normalized = tuple(s for s in profile.scorers if s.depends is not None and s.normalize is not None)
@@ -100,15 +101,17 @@ class Scoring:
                 raise failure(f'running PreScore plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_score.add(bound.name)
-                if status is SKIP_TEMPLATE or before is not None:
+                if before is not None or (status is SKIP_TEMPLATE and bound.name in calls.skippers):
+                    constant_answers.append(bound.name)
                     skipped.append(bound.name)
             elif not status.is_success:
                 text = f'running PreScore plugin "{bound.name}": {status.message}'
                 raise PluginFailure(Status.error(text).by(bound.name))
-            if before is not None or status is SKIP_TEMPLATE:
+            elif before is not None:
                 constant_answers.append(bound.name)
-                entries |= state.written_since(before) if before is not None else {}
-        if constant_answers and calls.lasting:
+            if before is not None:
+                entries |= state.written_since(before)
+        if constant_answers:
             calls.cache(constant_answers, skipped, entries)
 
     def totals(
@@ -140,7 +143,8 @@ class Scoring:
         for plugin in self._others:
             if plugin.name in state.skip_score:
                 continue
-            score = self._finish(plugin, state, pod, call_score(plugin, state, pod, nodes))
+            skipped = plugin.zero_if_skipped and plugin.name in state.skip_filter
+            score = self._finish(plugin, state, pod, 0 if skipped else call_score(plugin, state, pod, nodes))
             if kept is not None:
                 kept.append((plugin.name, score))
             if isinstance(score, int):
@@ -190,6 +194,10 @@ class Scoring:
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
         """Normalize, check and weight scores."""
+        if type(scores) is int:
+            known = self._same.get((plugin.name, scores))
+            if known is not None:
+                return known
         if plugin.normalize is not None:
             if isinstance(scores, int):
                 scores = self._normalize_same(plugin, state, pod, scores)
@@ -200,12 +208,11 @@ class Scoring:
         return scores * plugin.weight
 
     def _normalize_same(self, plugin: ScorePlugin, state: CycleState, pod: Pod, score: int) -> int:
-        """Normalize a score that all nodes share by normalizing it once."""
-        known = self._same.get((plugin.name, score)) if plugin.trusted else None
-        if known is None:
-            one = self._normalize(plugin, state, pod, np.full(1, score, dtype=np.int64))
-            known = one if isinstance(one, int) else int(one[0])
-            self._same[plugin.name, score] = known
+        """Normalize a score that all nodes share by normalizing it once; the result of built-in plugins is cached."""
+        one = self._normalize(plugin, state, pod, np.full(1, score, dtype=np.int64))
+        known = one if isinstance(one, int) else int(one[0])
+        if plugin.trusted:
+            self._same[plugin.name, score] = known * plugin.weight
         return known
 
     @staticmethod

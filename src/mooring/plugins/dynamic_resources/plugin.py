@@ -75,6 +75,9 @@ _NO_ALLOCATION: Final = Status.error("claim allocation not found for node")
 class DynamicResources(DeviceFilter):
     """Finds nodes with devices for a pod's claims, allocates the devices and reserves the claims."""
 
+    template_part = "constraints"
+    zero_if_skipped = True
+
     permissions = (
         Rule((_GROUP,), ("resourceclaims",), ("create", "delete", "get", "patch")),
         # The API server requires permission for the binding if a write changes the allocation or a reservation.

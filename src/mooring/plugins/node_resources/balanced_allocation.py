@@ -31,6 +31,8 @@ class NodeResourcesBalancedAllocationArgs(
 class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs]):
     """Scores by how much the pod balances the use of a node's resources: 75 is no change, 100 the largest gain."""
 
+    template_part = "requests"
+
     def setup(self) -> None:
         """Create the columns; resources that the scheduler does not track are ignored."""
         self._resources = [spec.name for spec in self.args.resources if is_tracked(spec.name)]
@@ -84,17 +86,23 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     def _plan(self, pod: Pod) -> Plan | None:
         """Return the resources that apply to a pod (no unrequested extended resources); None if it requests none."""
         template = self.handle.template(pod)
-        return template.kept(self, lambda: (self._make_plan(template),))[0]
+        kept = template.cache.get(self)
+        if kept is None:
+            kept = template.cache[self] = (self._make_plan(template),)
+        return kept[0]  # type: ignore[index, no-any-return]  # the key is private to this class
 
     def _make_plan(self, template: PodTemplate) -> Plan | None:
-        asked = template.requests
-        if not any(asked.get(spec.name, 0) for spec in self.args.resources):
+        asked, plan = template.requests, []
+        for spec in self.args.resources:
+            if asked.get(spec.name):
+                break
+        else:
             return None
-        return tuple(
-            (index, asked.get(name, 0))
-            for index, name in enumerate(self._resources)
-            if asked.get(name, 0) or not is_scalar(name)
-        )
+        for index, name in enumerate(self._resources):
+            amount = asked.get(name, 0)
+            if amount or not is_scalar(name):
+                plan.append((index, amount))
+        return tuple(plan)
 
 
 Floats = npt.NDArray[np.float64]
@@ -108,18 +116,22 @@ NEUTRAL = 150
 
 _ONE = np.float64(1)
 
-_HALF = np.float64(0.5)
+_TWO = np.float64(2)
+
+_FIFTY = np.float64(50)
 
 _HUNDRED = np.float64(100)
 
 
 def balance(amounts: Sequence[tuple[int, int]]) -> int:
     """Return 100 if the shares of resources (used, capacity) are equal, less the more they differ."""
+    if len(amounts) == 2:
+        (used, capacity), (other_used, other_capacity) = amounts
+        difference = min(float(used) / float(capacity), 1.0) - min(float(other_used) / float(other_capacity), 1.0)
+        return int((1 - abs(difference / 2)) * 100)
     shares = [min(float(used) / float(capacity), 1.0) for used, capacity in amounts]
     deviation = 0.0
-    if len(shares) == 2:
-        deviation = abs((shares[0] - shares[1]) / 2)
-    elif len(shares) > 2:
+    if len(shares) > 2:
         mean = _added(shares) / len(shares)
         deviation = math.sqrt(_added([(share - mean) * (share - mean) for share in shares]) / len(shares))
     return int((1 - deviation) * 100)
@@ -146,6 +158,7 @@ class BalanceColumns(ResourceColumns):
         super().__init__(table, resources, nonzero=False)
         #: NEUTRAL - balance without a pod, by the resources that apply; there are few such sets.
         self._offsets: dict[tuple[int, ...], Ints] = {}
+        self.used_rows: list[Floats] = list(self.used)
 
     def offset(self, indexes: tuple[int, ...]) -> Ints:
         """Return the offset to add to the balance with a pod, for these resources. Read-only: it is the live column."""
@@ -156,6 +169,7 @@ class BalanceColumns(ResourceColumns):
 
     def _derive_all(self) -> None:
         self._offsets.clear()
+        self.used_rows = list(self.used)
 
     def _derive(self, rows: Rows) -> None:
         for indexes, known in self._offsets.items():
@@ -183,31 +197,34 @@ class BalanceColumns(ResourceColumns):
             return self._uneven(plan, rows, count)
         if len(plan) < 2:
             return np.full(count, 100, dtype=np.int64)
-        shares: Sequence[Floats]
         if rows is None and len(plan) == len(self) and self.exact and not _is_huge(plan):
-            shares = self._all_shares(plan, count)
+            shares = self._all_shares(plan)
         else:
             shares = [self._share(index, amount, rows, count) for index, amount in plan]
         deviation = shares[0]
         if len(plan) == 2:
-            deviation -= shares[1]
-            deviation *= _HALF
+            # (2 - difference) * 50 is rounded exactly as (1 - difference / 2) * 100, since 2 is a power of two.
+            np.subtract(deviation, shares[1], out=deviation)
             np.abs(deviation, out=deviation)
+            np.subtract(_TWO, deviation, out=deviation)
+            np.multiply(deviation, _FIFTY, out=deviation)
         else:
             deviation = self._deviation(shares, count)
-        np.subtract(_ONE, deviation, out=deviation)
-        deviation *= _HUNDRED
+            np.subtract(_ONE, deviation, out=deviation)
+            deviation *= _HUNDRED
         result: Ints = deviation.astype(np.int64)
         return result
 
-    def _all_shares(self, plan: Sequence[tuple[int, int]], count: int) -> list[Floats]:
+    def _all_shares(self, plan: Sequence[tuple[int, int]]) -> list[Floats]:
         """Return the used shares of all resources on all rows."""
-        out = self.scratch[3:, :count]
-        asked = np.array([float(amount) for _, amount in plan])
-        np.add(self.used, asked[:, None], out=out)
+        out, rows, overcommitted = self.work, self.work_rows, False
+        for (index, amount), used, row in zip(plan, self.used_rows, rows, strict=True):
+            np.add(used, float(amount), out=row)
+            overcommitted = overcommitted or not self.have_room(index, amount)
         np.divide(out, self.capacity, out=out)
-        np.minimum(out, _ONE, out=out)
-        return [out[index] for index in range(len(plan))]
+        if overcommitted:
+            np.minimum(out, _ONE, out=out)
+        return rows
 
     def _share(self, index: int, amount: int, rows: Rows | None, count: int) -> Floats:
         """Return the used share of a resource, at most 1."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeGuard
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,11 @@ class DerivedColumns:
 
     def refresh(self) -> None:
         """Update the columns: O(changed rows)."""
-        changed = self.cursor.changed(len(self.table) >> 2)
+        changed = self.cursor.changed(len(self.table.nodes) >> 2)
         if changed is None:
             self._write_all()
+        elif not changed:
+            return
         elif len(changed) > _FEW_ROWS:
             self._write_rows(np.array(changed))
         else:
@@ -143,6 +146,17 @@ _SPARSE = 4
 _NONZERO = {"cpu": 0, "memory": 1}
 
 
+#: The last scratch space of each table. All columns of a table use the same, since it is then in the processor's cache.
+_SCRATCHES: WeakKeyDictionary[NodeTable, Floats] = WeakKeyDictionary()
+
+
+def _scratch(table: NodeTable, shape: tuple[int, int]) -> Floats:
+    known = _SCRATCHES.get(table)
+    if known is None or known.shape != shape:
+        known = _SCRATCHES[table] = np.empty(shape)
+    return known
+
+
 class ResourceColumns(DerivedColumns):
     """Capacity and use of some resources on all rows. Subclasses add derived columns."""
 
@@ -154,6 +168,11 @@ class ResourceColumns(DerivedColumns):
         self.used: Floats = np.zeros((len(resources), 0))
         #: Scratch space: three columns, and one for each resource.
         self.scratch: Floats = np.zeros((3 + len(resources), 0))
+        #: The part of it for resources, and the same row by row: to create a view takes time.
+        self.work: Floats = self.scratch[3:]
+        self.work_rows: list[Floats] = list(self.work)
+        #: A lower bound of the free amounts of each resource.
+        self._room: list[float] = [0.0] * len(resources)
         #: Whether all amounts are small enough for floats, and which resources some node lacks.
         self.exact = True
         self.missing = [False] * len(resources)
@@ -165,6 +184,15 @@ class ResourceColumns(DerivedColumns):
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def have_room(self, index: int, amount: int) -> bool:
+        """Return whether an amount of a resource is free on all rows."""
+        if self._room[index] >= amount:
+            return True
+        # The bound may be too low, since use may have decreased.
+        free = self.capacity[index] - self.used[index]
+        self._room[index] = room = float(free.min()) if len(free) else 0.0
+        return room >= amount
 
     def few(self, rows: Rows | None) -> TypeGuard[Rows]:
         """Return whether there are so few rows that processing them one by one is fastest."""
@@ -191,7 +219,9 @@ class ResourceColumns(DerivedColumns):
     def _write_all(self) -> None:
         count = len(self.table)
         self.capacity, self.used = np.empty((len(self), count)), np.empty((len(self), count))
-        self.scratch = np.empty((3 + len(self), count))
+        self.scratch = _scratch(self.table, (3 + len(self), count))
+        self.work = self.scratch[3:]
+        self.work_rows = list(self.work)
         self.exact = True
         self.missing = [False] * len(self)
         self._read(slice(None))
@@ -205,6 +235,7 @@ class ResourceColumns(DerivedColumns):
         for index in range(len(self)):
             capacity, used = (column[rows] for column in self.amounts(index))
             self.capacity[index, rows], self.used[index, rows] = capacity, used
+            self._room[index] = -np.inf  # computed when it is needed
             if len(capacity):
                 self.missing[index] |= int(capacity.min()) == 0
                 self.exact &= int(capacity.max()) <= EXACT_LIMIT and int(used.max()) <= EXACT_LIMIT
@@ -216,8 +247,12 @@ class ResourceColumns(DerivedColumns):
             capacity = table.allocatable.item(slot, row)
             used = table.requested.item(slot, row) if default is None else table.nonzero.item(default, row)
             amounts.append((capacity, used))
-            capacities[index, row] = capacity
             uses[index, row] = used
+            if capacities.item(index, row) != capacity:
+                capacities[index, row] = capacity
+            bound = self._room[index]
+            if capacity - used < bound:
+                self._room[index] = capacity - used
             if capacity == 0:
                 self.missing[index] = True
             if capacity > EXACT_LIMIT or used > EXACT_LIMIT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -59,6 +59,25 @@ _CODE_BITS = 63
 _UNPREPARED = Status.error('error reading "PreFilterNodeResourcesFit" from cycleState: not found')
 
 
+class Provided:
+    """Which of a pod's resources DeviceClasses provide.
+
+    Attributes:
+        delegated: The places of resources that a class provides on nodes where no device plugin does.
+        missing: The places of resources that neither a node nor a class provides.
+    """
+
+    __slots__ = ("delegated", "missing")
+
+    def __init__(self, delegated: frozenset[int], missing: frozenset[int]) -> None:
+        self.delegated = delegated
+        self.missing = missing
+
+
+_NONE: frozenset[int] = frozenset()
+_NOTHING_PROVIDED = Provided(_NONE, _NONE)
+
+
 class Demand:
     """The requests of a pod, and the statuses of nodes where they do not fit.
 
@@ -71,19 +90,33 @@ class Demand:
     def __init__(self, resources: list[str], amounts: list[tuple[int, int]]) -> None:
         self.resources = resources
         #: The places in ``resources`` of those that a node offers, their names, and their slots and requests.
-        self.places = [place for place, (slot, _) in enumerate(amounts) if slot != NOT_OFFERED]
-        self.names = [resources[place] for place in self.places]
-        self.amounts = [amounts[place] for place in self.places]
-        self._absent = frozenset(place for place, (slot, _) in enumerate(amounts) if slot == NOT_OFFERED)
+        self.places: Sequence[int] = range(len(resources))
+        self.names, self.amounts, self._absent = resources, amounts, _NONE
+        for slot, _ in amounts:
+            if slot == NOT_OFFERED:
+                self._leave_out()
+                break
         self._narrow = len(self.places) + _FIRST_RESOURCE <= 8
         #: The version of the classes, and what they mean for the requests.
-        self._resolved: tuple[int, Provided] = (-1, Provided(frozenset(), self._absent))
+        self._resolved: tuple[int, Provided] = (-1, _NOTHING_PROVIDED)
         self._statuses: dict[tuple[int, Provided], Status] = {}
+
+    def _leave_out(self) -> None:
+        """Leave out the resources that no node offers."""
+        amounts = self.amounts
+        self.places = [place for place, (slot, _) in enumerate(amounts) if slot != NOT_OFFERED]
+        self.names = [self.resources[place] for place in self.places]
+        self.amounts = [amounts[place] for place in self.places]
+        self._absent = frozenset(place for place, (slot, _) in enumerate(amounts) if slot == NOT_OFFERED)
 
     def provided(self, classes: ExtendedResources) -> Provided:
         """Return which resources DeviceClasses provide."""
         version, found = self._resolved
         if version != classes.version:
+            if not classes and not self._absent:
+                self._resolved = classes.version, _NOTHING_PROVIDED
+                self._statuses.clear()
+                return _NOTHING_PROVIDED
             delegated = frozenset(
                 place
                 for place, name in enumerate(self.resources)
@@ -111,21 +144,6 @@ class Demand:
         return status
 
 
-class Provided:
-    """Which of a pod's resources DeviceClasses provide.
-
-    Attributes:
-        delegated: The places of resources that a class provides on nodes where no device plugin does.
-        missing: The places of resources that neither a node nor a class provides.
-    """
-
-    __slots__ = ("delegated", "missing")
-
-    def __init__(self, delegated: frozenset[int], missing: frozenset[int]) -> None:
-        self.delegated = delegated
-        self.missing = missing
-
-
 _DEMAND: StateKey[Demand] = StateKey("PreFilterNodeResourcesFit")
 _PLAN: StateKey[Plan] = StateKey("PreScoreNodeResourcesFit")
 
@@ -140,6 +158,8 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     """Rejects nodes without room; scores by LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+
+    template_part = "requests"
 
     classes = Lister(DeviceClass, events=ActionType(0))
 
@@ -172,7 +192,10 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Store the pod's requests."""
         template = self.handle.template(pod)
-        state.write(_DEMAND, template.kept(self, lambda: self._demand(template)))
+        demand: Demand | None = template.cache.get(self)  # type: ignore[assignment]  # the key is private to this class
+        if demand is None:
+            demand = template.cache[self] = self._demand(template)
+        state.write(_DEMAND, demand)
         return None
 
     def signature(self, template: PodTemplate) -> Hashable:
@@ -240,7 +263,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         table = self.handle.table
         pod = template.pod
         asked = tracked_requests(pod, self._rules) if has_given_amounts(pod) else tracked(template.requests)
-        resources = [name for name, amount in asked.items() if amount > 0 and not self._is_ignored(name)]
+        resources = [name for name, amount in asked.items() if amount > 0]
+        if self._ignored or self._ignored_groups:
+            resources = [name for name in resources if not self._is_ignored(name)]
         return Demand(resources, [(table.slots.get(name, NOT_OFFERED), asked[name]) for name in resources])
 
     def _is_ignored(self, name: str) -> bool:
@@ -270,9 +295,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         """Score one node."""
         plan = state.get(_PLAN)
         plan = self._plan(pod) if plan is None else plan
-        rows = np.array([node.row], dtype=np.intp)
         counts = self._counts(plan)
         if counts:
+            rows = np.array([node.row], dtype=np.intp)
             return int(self._scorer.score_with_devices(plan, rows, counts)[0])
         return self._scorer.score_row(plan, node.row)
 
@@ -288,7 +313,10 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def _plan(self, pod: Pod) -> Plan:
         template = self.handle.template(pod)
-        return template.kept(self._plan_key, lambda: self._scorer.plan(template))
+        plan = template.cache.get(self._plan_key)
+        if plan is None:
+            plan = template.cache[self._plan_key] = self._scorer.plan(template)
+        return plan  # type: ignore[return-value]  # the key is private to this class
 
     # Events
 

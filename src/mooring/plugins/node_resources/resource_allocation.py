@@ -44,10 +44,12 @@ class FitColumns(ResourceColumns):
         super().__init__(table, resources, nonzero=True)
         self._sign = sign
         self.scaled: Floats = self.capacity
+        self.scaled_rows: list[Floats] = list(self.scaled)
         self.divisor: Floats = self.capacity
 
     def _derive_all(self) -> None:
         self.scaled = 100 * (self.used if self._sign > 0 else self.capacity - self.used)
+        self.scaled_rows = list(self.scaled)
         self.divisor = np.where(self.capacity == 0, np.inf, self.capacity)
 
     def _derive(self, rows: Rows) -> None:
@@ -125,7 +127,7 @@ class AllocationScorer:
         if not columns.exact or _is_huge(plan):
             return self._score_ints(plan, rows)
         if rows is None and self._even and len(plan) == len(columns) and not columns.any_missing:
-            return self._score_all(plan, len(columns.table))
+            return self._score_all(plan)
         if columns.sparse(rows):
             return self._score_floats(plan, rows)
         scores = self._score_floats(plan, None)
@@ -152,21 +154,22 @@ class AllocationScorer:
         scores: Ints = total.astype(np.int64)
         return scores
 
-    def _score_all(self, plan: Plan, count: int) -> Ints:
+    def _score_all(self, plan: Plan) -> Ints:
         """Score the most frequent case: all rows, all resources, equal weights."""
-        columns, strategy = self._columns, self._strategy
-        rated = columns.scratch[3:, :count]
-        asked = np.array([100.0 * strategy.sign * amount for _, amount, _ in plan])
-        np.add(columns.scaled, asked[:, None], out=rated)
+        columns, factor, rated = self._columns, 100.0 * self._strategy.sign, self._columns.work
+        rows, overcommitted = columns.work_rows, False
+        for (index, amount, _), scaled, row in zip(plan, columns.scaled_rows, rows, strict=True):
+            np.add(scaled, factor * amount, out=row)
+            overcommitted = overcommitted or not columns.have_room(index, amount)
         np.divide(rated, columns.divisor, out=rated)
-        strategy.rate_floats(rated)
-        total = rated[0]
-        for other in rated[1:]:
-            total += other
+        self._strategy.rate_floats(rated, overcommitted=overcommitted)
+        total = rows[0]
+        for other in rows[1:]:
+            np.add(total, other, out=total)
         if len(plan) == 2:
-            total *= 0.5
+            np.multiply(total, 0.5, out=total)
         elif len(plan) > 2:
-            total /= len(plan)
+            np.divide(total, len(plan), out=total)
         scores: Ints = total.astype(np.int64)
         return scores
 
@@ -177,7 +180,7 @@ class AllocationScorer:
             scaled, divisor = scaled[rows], divisor[rows]
         np.add(scaled, 100.0 * self._strategy.sign * amount, out=out)
         np.divide(out, divisor, out=out)
-        self._strategy.rate_floats(out)
+        self._strategy.rate_floats(out, overcommitted=True)
 
     def _score_unevenly(self, plan: Plan, rows: Rows | None, total: Floats, work: Floats, weights: Floats) -> Ints:
         """Score if the sum of weights differs between nodes."""

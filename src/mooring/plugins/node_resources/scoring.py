@@ -62,8 +62,11 @@ class Strategy(Protocol):
     def rate(self, requested: int, capacity: int) -> int:
         """Return the rating for a requested amount; ``capacity`` is not 0."""
 
-    def rate_floats(self, quotients: Floats) -> None:
-        """Convert 100 x free (or used) / capacity to ratings, in place."""
+    def rate_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
+        """Convert 100 x free (or used) / capacity to ratings, in place.
+
+        Without ``overcommitted``, no quotient is that of an overcommitted node.
+        """
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
         """Apply ``rate`` to a column."""
@@ -79,9 +82,10 @@ class LeastAllocated:
         """Return the free share in percent."""
         return 0 if requested > capacity else truncated(_percent(capacity - requested), capacity)
 
-    def rate_floats(self, quotients: Floats) -> None:
+    def rate_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
         """Rate an overcommitted node 0."""
-        np.maximum(quotients, _ZERO, out=quotients)
+        if overcommitted:
+            np.maximum(quotients, _ZERO, out=quotients)
         np.floor(quotients, out=quotients)
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
@@ -101,9 +105,10 @@ class MostAllocated:
         """Return the used share in percent."""
         return truncated(_percent(min(requested, capacity)), capacity)
 
-    def rate_floats(self, quotients: Floats) -> None:
+    def rate_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
         """Rate an overcommitted node 100."""
-        np.minimum(quotients, _HUNDRED, out=quotients)
+        if overcommitted:
+            np.minimum(quotients, _HUNDRED, out=quotients)
         np.floor(quotients, out=quotients)
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
@@ -127,9 +132,10 @@ class RequestedToCapacityRatio:
         used = MAX_SCORE if requested > capacity else truncated(_percent(requested), capacity)
         return self._table[max(used, 0)]  # an overflowed product is below the first point
 
-    def rate_floats(self, quotients: Floats) -> None:
+    def rate_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
         """Treat an overcommitted node as full."""
-        np.minimum(quotients, _HUNDRED, out=quotients)
+        if overcommitted:
+            np.minimum(quotients, _HUNDRED, out=quotients)
         quotients[:] = self._floats[quotients.astype(np.intp)]
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:

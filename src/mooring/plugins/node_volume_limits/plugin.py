@@ -53,6 +53,8 @@ class NewVolumes(NamedTuple):
 class NodeVolumeLimits(Plugin):
     """Rejects nodes where a CSI driver would have to attach more volumes than the CSINode object allows."""
 
+    template_part = "constraints"
+
     def setup(self) -> None:
         """Index the attached volumes and the limits."""
         self._attached = AttachedVolumes(self.handle)

@@ -17,6 +17,8 @@ from mooring.framework import Handle, PodTemplate
 
 #: A controller's labels or selector of its pods; None if there is no (known) controller.
 Choice = dict[str, str] | LabelSelector | None
+#: The selector of pods without a service and a controller.
+_EVERYTHING = selector_from_labels({})
 
 
 class DefaultSelectors:
@@ -37,6 +39,8 @@ class DefaultSelectors:
 
     def of(self, template: PodTemplate) -> Selector:
         """Return the selector of a template; it matches everything if there is no service or controller."""
+        if not template.pod.metadata.owner_references and template.namespace not in self._services:
+            return _EVERYTHING
         choice = self._controllers_choice(template) if template.pod.metadata.owner_references else None
         known = template.cache.get(self)
         if isinstance(known, _Kept) and known.version == self._version and known.choice == choice:

@@ -59,6 +59,8 @@ class SpreadArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 class PodTopologySpread(Plugin[SpreadArgs]):
     """Filters and scores nodes by how evenly pods are spread over topology domains."""
 
+    template_part = "constraints"
+
     def setup(self) -> None:
         """Compile the default constraints."""
         self._system = self.args.defaulting_type == "System"

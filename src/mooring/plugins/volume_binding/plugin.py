@@ -30,6 +30,7 @@ from mooring.framework import (
     Verdicts,
     Victims,
     WhatIf,
+    depends_on,
 )
 from mooring.framework.api_clients import VolumeWriter
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
@@ -89,6 +90,9 @@ class VolumeBindingArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 class VolumeBinding(Plugin[VolumeBindingArgs]):
     """Matches a pod's claims with volumes, or with nodes where they can be provisioned, and binds them."""
+
+    template_part = "constraints"
+    zero_if_skipped = True
 
     def setup(self) -> None:
         """Index the volumes and claims."""
@@ -165,6 +169,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
+    @depends_on("template")
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip without the feature gate StorageCapacityScoring. With it, pods without claims have scores too: 0."""
         if self._scorer is None:
