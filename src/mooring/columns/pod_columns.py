@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,14 @@ _PODS = 256
 #: Times as API servers write them.
 _USUAL = re.compile(r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)+")
 _USUAL_LENGTH = len("2026-01-31T12:00:00Z")
+
+
+class TemplatePods(NamedTuple):
+    """Pods of one template that are added together, with their rows and start times."""
+
+    infos: list[PodInfo]
+    rows: list[int]
+    starts: list[float]
 
 
 class PodColumns:
@@ -54,25 +64,33 @@ class PodColumns:
         for slot, amount in info.template.scalars:
             amounts[slot] = amount
 
-    def add_all(
-        self, template: PodTemplate, infos: Sequence[PodInfo], rows: Sequence[int], starts: Sequence[float]
-    ) -> None:
-        """Add pods of one template, each with a row and a start time."""
+    def add_all(self, groups: Mapping[PodTemplate, TemplatePods]) -> None:
+        """Add pods by template."""
         first = len(self.infos)
+        numbers: list[int] = []
+        columns: dict[int, tuple[list[int], list[int]]] = {}
+        for template, group in groups.items():
+            count = len(group.infos)
+            begin = first + len(numbers)
+            numbers += itertools.repeat(template.number, count)
+            for slot, amount in template.scalars:
+                column = columns.setdefault(slot, ([], []))
+                column[0].extend(range(begin, begin + count))
+                column[1].extend(itertools.repeat(amount, count))
+        infos = [info for group in groups.values() for info in group.infos]
         last = first + len(infos)
         while last > len(self.rows):
             self._grow()
         for index, info in enumerate(infos, first):
             assign(info, "index", index)
         self.infos += infos
-        self.rows[first:last] = rows
+        self.rows[first:last] = [row for group in groups.values() for row in group.rows]
         self.priorities[first:last] = [info.pod.spec.priority or 0 for info in infos]
-        self.starts[first:last] = starts
-        self.templates[first:last] = template.number
-        amounts = self.amounts[first:last]
-        amounts[:] = 0
-        for slot, amount in template.scalars:
-            amounts[:, slot] = amount
+        self.starts[first:last] = [start for group in groups.values() for start in group.starts]
+        self.templates[first:last] = numbers
+        self.amounts[first:last] = 0
+        for slot, (indexes, amounts) in columns.items():
+            self.amounts[indexes, slot] = amounts
 
     def restart(self, info: PodInfo) -> None:
         """Update a pod's start time."""

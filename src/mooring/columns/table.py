@@ -7,6 +7,7 @@ results for the other rows stay valid. ``check`` compares the table with one bui
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
 from weakref import WeakValueDictionary
@@ -24,7 +25,7 @@ from mooring.columns.counts import ImageIndex, PortIndex
 from mooring.columns.interned import ABSENT, CodeColumn, Codes, LabelColumn
 from mooring.columns.node_info import NodeInfo, PodInfo, assign
 from mooring.columns.node_share import NodeShare
-from mooring.columns.pod_columns import PodColumns, starts_of
+from mooring.columns.pod_columns import PodColumns, TemplatePods, starts_of
 from mooring.columns.row_cursor import ChangeLog, RowCursor
 from mooring.columns.table_check import differences
 from mooring.columns.templates import PodTemplate, TemplateRegistry
@@ -36,8 +37,6 @@ CPU, MEMORY, EPHEMERAL = 0, 1, 2
 NOT_OFFERED = 3
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "")
 _ROWS, _SLOTS = 64, 8
-#: So few pods are attached one by one.
-_FEW_PODS = 8
 
 
 class PodListener(Protocol):
@@ -275,45 +274,59 @@ class NodeTable:
         raises before any of them is added.
         """
         others: list[Pod] = []
-        by_template: dict[PodTemplate, tuple[list[PodInfo], list[int], list[float]]] = {}
-        row_of, nodes, known = self.row_of, self.nodes, self.pods
+        groups: dict[PodTemplate, TemplatePods] = {}
         pods = list(pods)
         templates = list(map(self.templates.of, pods))
         for pod, template, start in zip(pods, templates, starts_of(pods), strict=True):
             name = pod.spec.node_name
-            row = row_of.get(name)
+            row = self.row_of.get(name)
             if template.host_ports or self._listeners_for(template):
                 others.append(pod)
             elif row is None:
                 self._add_new(pod, template, name)
             else:
-                info = known[pod.metadata.uid] = PodInfo(pod, template, nodes[row])
-                found = by_template.get(template)
-                if found is None:
-                    found = by_template[template] = ([], [], [])
-                infos, rows, starts = found
-                infos.append(info)
-                rows.append(row)
-                starts.append(start)
-        for template, (infos, rows, starts) in by_template.items():
-            self._attach_all(template, infos, rows, starts)
+                info = self.pods[pod.metadata.uid] = PodInfo(pod, template, self.nodes[row])
+                group = groups.get(template)
+                if group is None:
+                    group = groups[template] = TemplatePods([], [], [])
+                group.infos.append(info)
+                group.rows.append(row)
+                group.starts.append(start)
+        if groups:
+            self._attach_all(groups)
         return others
 
-    def _attach_all(self, template: PodTemplate, infos: list[PodInfo], rows: list[int], starts: list[float]) -> None:
-        """Attach pods of one template without host ports, to which no plugin listens, with their start times."""
-        if len(infos) < _FEW_PODS:
+    def _attach_all(self, groups: dict[PodTemplate, TemplatePods]) -> None:
+        """Attach pods without host ports, to which no plugin listens."""
+        self._count_all(groups)
+        for template, (infos, rows, _) in groups.items():
             for info, row in zip(infos, rows, strict=True):
-                self._attach(info, self.nodes[row])
-            return
-        for info, row in zip(infos, rows, strict=True):
-            self.nodes[row]._pods[info.pod.metadata.uid] = info
-        terminating = [info.pod.metadata.deletion_timestamp is not None for info in infos]
-        self.counters.pods_added(template, rows, terminating)
-        counts = np.bincount(rows)
-        used = counts.nonzero()[0]
-        self._count_amounts(template, used, counts[used])
-        self.pod_columns.add_all(template, infos, rows, starts)
-        self.changes.mark_all(rows)
+                self.nodes[row]._pods[info.pod.metadata.uid] = info
+            terminating = [info.pod.metadata.deletion_timestamp is not None for info in infos]
+            self.counters.pods_added(template, rows, terminating)
+            self.changes.mark_all(rows)
+        self.pod_columns.add_all(groups)
+
+    def _count_all(self, groups: dict[PodTemplate, TemplatePods]) -> None:
+        """Count the amounts of pods of several templates, each column in one step."""
+        columns: dict[int, tuple[list[int], list[int]]] = {}
+        everywhere: list[int] = []
+        cpus: list[int] = []
+        memories: list[int] = []
+        for template, (_, rows, _) in groups.items():
+            for slot, amount in template.scalars:
+                column = columns.setdefault(slot, ([], []))
+                column[0].extend(rows)
+                column[1].extend(itertools.repeat(amount, len(rows)))
+            cpu, memory = template.nonzero
+            everywhere += rows
+            cpus += itertools.repeat(cpu, len(rows))
+            memories += itertools.repeat(memory, len(rows))
+        for slot, (rows, amounts) in columns.items():
+            np.add.at(self.requested[slot], rows, amounts)
+        np.add.at(self.nonzero[0], everywhere, cpus)
+        np.add.at(self.nonzero[1], everywhere, memories)
+        np.add.at(self.pod_count, everywhere, 1)
 
     def _add_new(self, pod: Pod, template: PodTemplate, name: str) -> PodInfo:
         uid = pod.uid
