@@ -49,14 +49,14 @@ class PodConstraints:
 
     Templates with equal constraints share one, so that they share the results of plugins that read nothing else
     (``Plugin.template_part``). Labels, images, affinity between pods, and the namespace are not part of it.
+
+    It has no cache of its own: pods refer to it, and the garbage collector does not find cycles through pods.
     """
 
-    __slots__ = ("cache", "key", "templates")
+    __slots__ = ("__weakref__", "key", "templates")
 
     def __init__(self, key: bytes) -> None:
         self.key = key
-        #: A cache like that of a template.
-        self.cache: dict[object, object] = {}
         #: How many templates have these constraints.
         self.templates = 0
 
@@ -269,17 +269,15 @@ class TemplateRegistry:
     def renew(self) -> None:
         """Prepare all templates again, because a resource was assigned a slot. Pods look up their template again."""
         self._number = next(_numbers)
-        self.forget_answers()
         for template in self._templates.values():
             template.registry_number = self._number
+            template.cache.clear()
             self._prepare(template)
 
     def forget_answers(self) -> None:
         """Clear the results that plugins cached with templates, because plugins were replaced."""
         for template in self._templates.values():
             template.cache.clear()
-        for constraints in self._constraints.values():
-            constraints.cache.clear()
 
     def __len__(self) -> int:
         return len(self._templates)

@@ -8,8 +8,9 @@ plugin declares that its answers are constant with ``@depends_on("template")`` o
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from mooring.columns.templates import PodTemplate
+from mooring.columns.templates import PodConstraints, PodTemplate
 from mooring.framework.plugin import dependence
 from mooring.framework.state import CycleState, StateKey
 from mooring.scheduler.profile import Bound, Profile
@@ -51,6 +52,8 @@ class TemplateCalls:
         self._skippers = frozenset(bound.name for bound in plugins)
         self._constant = frozenset(bound.name for bound in plugins if dependence(bound.call) == "template")
         self._by_constraints = profile.by_constraints
+        #: The calls for all pods with equal constraints.
+        self._shared: WeakKeyDictionary[PodConstraints, Calls] = WeakKeyDictionary()
 
     def of(self, template: PodTemplate, state: CycleState) -> Calls:
         """Return the calls for a template; cached entries are added to the state."""
@@ -67,9 +70,9 @@ class TemplateCalls:
         return calls  # type: ignore[return-value]
 
     def _of_constraints(self, template: PodTemplate) -> Calls:
-        calls: Calls | None = template.constraints.cache.get(self)  # type: ignore[assignment]  # as above
+        calls = self._shared.get(template.constraints)
         if calls is None:
             shared = self._by_constraints
             calls = Calls(self._plugins, self._constant & shared, self._skippers & shared)
-            template.constraints.cache[self] = calls
+            self._shared[template.constraints] = calls
         return calls
