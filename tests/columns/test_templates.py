@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
+from mooring.api.codec import decode_json
+from mooring.api.pod import Pod
 from mooring.columns.templates import template_key
 from mooring.framework import NodeTable
 from mooring.testing import make_node, make_pod
@@ -48,3 +54,23 @@ def test_a_new_version_of_a_pod_has_the_template_of_its_key():
         found = table.templates.of_update(old, new)
         assert found is table.template(new)
         assert (found is template) == (template_key(new) == template_key(old))
+
+
+def test_pods_of_a_controller_share_a_template_although_the_server_names_a_volume_of_each_at_random() -> None:
+    """The API server adds the token of the service account to every pod, as a volume with a random name."""
+    table = NodeTable()
+
+    def pod(number: int, *volumes: dict[str, Any]) -> Pod:
+        token = {"name": f"kube-api-access-{number}x", "projected": {"sources": [{"serviceAccountToken": {}}]}}
+        raw = {
+            "metadata": {"name": f"web-{number}", "uid": f"web-{number}"},
+            "spec": {"containers": [{"name": "c"}], "volumes": [*volumes, token]},
+        }
+        return decode_json(msgspec.json.encode(raw), Pod)
+
+    assert pod(1).spec.volumes == ()
+    assert table.templates.of(pod(1)) is table.templates.of(pod(2))
+    data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    assert [each.name for each in pod(1, data).spec.volumes] == ["data"]
+    assert table.templates.of(pod(1, data)) is table.templates.of(pod(2, data))
+    assert table.templates.of(pod(1, data)) is not table.templates.of(pod(1))

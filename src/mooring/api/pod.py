@@ -4,12 +4,13 @@ import functools
 from typing import Final
 
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from mooring.api.affinity import Affinity, Toleration, TopologySpreadConstraint
 from mooring.api.meta import Condition, Model, NamespacedObject, ObjectMeta
 from mooring.api.quantity import QuantityLike
 from mooring.api.resources import pod_requests
-from mooring.api.volumes import Volume
+from mooring.api.volumes import Volume, with_source
 
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 
@@ -103,6 +104,8 @@ class PodOS(Model, kw_only=True):
 class PodSpec(Model, kw_only=True):
     """The specification of a pod."""
 
+    #: The volumes with a source that schedulers read. Others, such as config maps and the token of the service account,
+    #: are left out: the API server names the volume of that token at random, so no two pods would be alike.
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
@@ -130,6 +133,10 @@ class PodSpec(Model, kw_only=True):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     resources: ResourceRequirements | None = None
     scheduling_group: PodSchedulingGroup | None = None
+
+    def __post_init__(self) -> None:
+        if self.volumes:
+            force_setattr(self, "volumes", with_source(self.volumes))
 
 
 class ContainerStatus(Model, kw_only=True):

@@ -1,6 +1,9 @@
 """Volume sources of pods and persistent volumes that a scheduler or CSI migration reads."""
 
+from typing import Final
+
 from msgspec import field
+from msgspec.structs import astuple
 
 from mooring.api.meta import LabelSelector, Model, ObjectMeta
 from mooring.api.quantity import QuantityLike
@@ -205,3 +208,13 @@ class Volume(Model, kw_only=True):
     host_path: HostPath | None = None
     nfs: NFS | None = None
     empty_dir: EmptyDir | None = None
+
+
+#: The number of sources in ``Volume``.
+_SOURCES: Final = len(Volume.__struct_fields__) - 1
+
+
+def with_source(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    """Return the volumes with a source that schedulers read; the same tuple if all of them have one."""
+    kept = [volume for volume in volumes if astuple(volume).count(None) < _SOURCES]
+    return volumes if len(kept) == len(volumes) else tuple(kept)
