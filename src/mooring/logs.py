@@ -27,7 +27,7 @@ _LETTERS = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
 _DEBUG_FROM = 4
 #: Longer messages and values are cut off.
 _MAX_TEXT = 8_192
-#: Matches a value that is quoted as it is.
+#: Matches a value that needs no escapes in quotes.
 _PLAIN = re.compile(r"[ !#-\[\]-~]{0,256}").fullmatch
 #: The logger that all others are below.
 _ROOT = logging.getLogger("mooring")

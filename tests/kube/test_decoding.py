@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+
 import msgspec
 import pytest
 
 from mooring.api import ObjectReference
 from mooring.framework import CustomResource
 from mooring.kube import custom_resource
-from mooring.kube.decoding import WatchEvent, continue_token, decode_line, decode_page
+from mooring.kube.decoding import (
+    RelaxedGarbageCollection,
+    WatchEvent,
+    continue_token,
+    decode_line,
+    decode_page,
+    next_page_size,
+)
 from tests.log_capture import capture_logs
 
 
@@ -86,3 +95,29 @@ def test_a_deep_object_does_not_hide_the_others(levels: int) -> None:
 )
 def test_the_token_of_the_next_page_is_read_from_the_start_of_a_list(body: bytes, token: str) -> None:
     assert continue_token(body) == token
+
+
+@pytest.mark.parametrize(
+    ("first", "size", "length", "following"),
+    [
+        (500, 500, 500 * 1_600, 2000),  # small objects: four times as many
+        (500, 500, 500 * 8_192, 512),  # 4 MiB
+        (500, 500, 500 * 1_500_000, 500),  # large objects: as many as in the first page
+        (500, 2000, 2000 * 4_096, 1024),  # the objects become larger
+        (500, 512, 512 * 1_600, 2000),  # and smaller again
+        (500, 500, 0, 2000),
+        (0, 0, 82_000_000, 0),  # no pages
+    ],
+)
+def test_pages_are_larger_if_the_objects_are_small(first: int, size: int, length: int, following: int) -> None:
+    assert next_page_size(first, size, length) == following
+
+
+def test_garbage_collection_is_relaxed_until_the_outermost_block_ends() -> None:
+    before = gc.get_threshold()
+    relaxed = RelaxedGarbageCollection()
+    with relaxed:
+        with relaxed:
+            assert gc.get_threshold()[0] > before[0]
+        assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before

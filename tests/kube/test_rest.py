@@ -1,7 +1,6 @@
 """Typed requests, errors by kind, and what is sent again."""
 
 import asyncio
-import gc
 import json
 import random
 import sys
@@ -38,7 +37,6 @@ from mooring.kube import (
     custom_resource,
     resource_of,
 )
-from mooring.kube.rest import RelaxedGarbageCollection, next_page_size
 from mooring.kube.transport import HttpTransport
 from tests.kube.server import PODS, Api, Fault
 from tests.waiting import PATIENCE
@@ -150,22 +148,6 @@ async def test_lists_come_in_pages_and_begin_again_when_they_expire(api: Api) ->
     sizes = [int(parse_qs(query)["limit"][0]) for _, _, query in api.requests]
     assert sizes == [500, 2000, 500, 2000, 2000]  # the second page of the first list had expired
     assert all("labelSelector=x&fieldSelector=y&limit=" in query for _, _, query in api.requests)
-
-
-@pytest.mark.parametrize(
-    ("first", "size", "length", "following"),
-    [
-        (500, 500, 500 * 1_600, 2000),  # small objects: four times as many
-        (500, 500, 500 * 8_192, 512),  # 4 MiB
-        (500, 500, 500 * 1_500_000, 500),  # large objects: as many as in the first page
-        (500, 2000, 2000 * 4_096, 1024),  # the objects become larger
-        (500, 512, 512 * 1_600, 2000),  # and smaller again
-        (500, 500, 0, 2000),
-        (0, 0, 82_000_000, 0),  # no pages
-    ],
-)
-def test_pages_are_larger_if_the_objects_are_small(first: int, size: int, length: int, following: int) -> None:
-    assert next_page_size(first, size, length) == following
 
 
 class Widget(KubeObject, kw_only=True):
@@ -580,16 +562,6 @@ async def test_without_httptools_the_lane_is_aiohttp(api: Api, monkeypatch: pyte
         assert isinstance(kube._fast_writer, HttpTransport)
         await kube.bind(POD, "n")
     assert api.objects[f"{PODS}/p"]["spec"]["nodeName"] == "n"
-
-
-def test_garbage_collection_is_relaxed_until_the_outermost_block_ends() -> None:
-    before = gc.get_threshold()
-    relaxed = RelaxedGarbageCollection()
-    with relaxed:
-        with relaxed:
-            assert gc.get_threshold()[0] > before[0]
-        assert gc.get_threshold()[0] > before[0]
-    assert gc.get_threshold() == before
 
 
 async def test_nothing_is_written_by_one_who_may_not(api: Api) -> None:

@@ -72,6 +72,7 @@ class PodTemplate:
         nonzero: The requests of cpu and memory, with defaults of 100m and 200Mi for containers without requests.
         host_ports: The address, protocol and port of every host port.
         cache: A cache for plugins, with the plugin as (part of) the key. ``kept`` is simpler.
+        constraints: What the pods require of a node except amounts. Templates with equal constraints share it.
     """
 
     __slots__ = (
@@ -96,8 +97,7 @@ class PodTemplate:
         "term_counters",
     )
 
-    #: What the pods require of a node except amounts. The registry sets it.
-    constraints: PodConstraints
+    constraints: PodConstraints  # set by the registry
 
     def __init__(self, pod: Pod, release: Release, rules: RequestRules) -> None:
         # A copy, since the pod refers to its template and the garbage collector does not track pods.

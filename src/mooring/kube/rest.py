@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import enum
-import gc
 import random
 import re
 import time
@@ -39,11 +38,13 @@ from mooring.kube.decoding import (
     Expected,
     OnInvalid,
     Page,
+    RelaxedGarbageCollection,
     ServedResources,
     ServerVersion,
     check_object,
     continue_token,
     decode_page,
+    next_page_size,
 )
 from mooring.kube.failure_log import FailureLog
 from mooring.kube.identity import identity_source
@@ -56,13 +57,9 @@ ObjectT = TypeVar("ObjectT", bound=KubeObject)
 T = TypeVar("T")
 JSON: Final = "application/json"
 PAGE_SIZE: Final = 500
-#: The pages after the first one have up to this many times as many objects, if they are expected to be this small.
-_GROWTH: Final = 4
-_PAGE_BYTES: Final = 4 << 20
 _TRIES: Final = 5
 _DIGITS: Final = re.compile(r"[0-9]+")
 _TRIES_WHEN_THROTTLED: Final = 10
-_GC_THRESHOLDS: Final = (500_000, 50, 100)
 
 log: Final = get_logger(__name__)
 
@@ -100,30 +97,6 @@ _BINDINGS: Final = msgspec.json.Encoder()
 #: The response to a bind is a Status, that to other requests any object.
 _BOUND: Final = Expected("Status")
 _ANY: Final = Expected()
-
-
-class RelaxedGarbageCollection:
-    """A reentrant context manager that raises the thresholds of the garbage collector while many objects are decoded.
-
-    The default thresholds double the time of reading a list, and the collections free nothing.
-    """
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._before = gc.get_threshold()
-
-    def __enter__(self) -> None:
-        if self._depth == 0:
-            self._before = gc.get_threshold()
-            gc.set_threshold(*_GC_THRESHOLDS)
-        self._depth += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            gc.set_threshold(*self._before)
 
 
 class RequestObserver(Protocol):
@@ -587,15 +560,6 @@ class Client:
     def _report(self, method: str, status: int, begun: float, *, sent: int = 0, received: int = 0) -> None:
         if self._observer is not None:
             self._observer.request_finished(method, status, self._clock() - begun, sent=sent, received=received)
-
-
-def next_page_size(first: int, size: int, length: int) -> int:
-    """Return how many objects to request after a page with a number of objects and of bytes.
-
-    `first` is the number of objects of the first page. A server needs half the CPU time for pages of 2,000 pods,
-    compared with 500. But tenants can create large objects, and a page is decoded at once.
-    """
-    return max(first, min(_GROWTH * first, size * _PAGE_BYTES // max(1, length)))
 
 
 def query(**values: str | int) -> str:
