@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from mooring.api.codec import decode_json
 from mooring.api.pod import Pod
@@ -74,3 +75,63 @@ def test_pods_of_a_controller_share_a_template_although_the_server_names_a_volum
     assert [each.name for each in pod(1, data).spec.volumes] == ["data"]
     assert table.templates.of(pod(1, data)) is table.templates.of(pod(2, data))
     assert table.templates.of(pod(1, data)) is not table.templates.of(pod(1))
+
+
+_CONTAINER = {"name": "c"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {"disk": "ssd"}},
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]
+                    }
+                }
+            }
+        },
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+                    ]
+                }
+            }
+        },
+        {"tolerations": [{"key": "team", "operator": "Exists"}]},
+        {
+            "topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+            ]
+        },
+        {"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}]},
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]},
+        {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]},
+        {"hostNetwork": True},
+        {"hostUsers": False},
+        {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]},
+        {"initContainers": [{"name": "i", "resources": {"requests": {"example.com/gpu": "1"}}}]},
+        {"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+        {"overhead": {"cpu": "1"}},
+    ],
+    ids="-".join,
+)
+def test_pods_with_other_constraints_share_no_answers(spec: dict[str, Any]) -> None:
+    templates = NodeTable().templates
+    plain, other = (
+        templates.of(msgspec.convert({"metadata": {"name": "p"}, "spec": {"containers": [_CONTAINER], **each}}, Pod))
+        for each in ({}, spec)
+    )
+    assert plain.constraints is not other.constraints
+
+
+def test_pods_that_differ_in_amounts_labels_or_images_share_constraints() -> None:
+    templates = NodeTable().templates
+    first = templates.of(make_pod("a").req(cpu="1", memory="1Gi").label(app="a").obj())
+    second = templates.of(make_pod("b").req(cpu="2", memory="3Gi").label(app="b").obj())
+    assert first is not second
+    assert first.constraints is second.constraints
