@@ -165,6 +165,7 @@ class SchedulingLoop:
                 return
             woken: asyncio.Future[AssumedPod | None] = asyncio.get_running_loop().create_future()
             self._idle.append(woken)
+            del assumed  # an idle task must not keep the profile of its last pod after a reload
             assumed = await woken
 
     async def _bind(self, assumed: AssumedPod) -> None:
