@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mooring.dashboard.what_if_snapshots import ROOT, Answers, Batch, SnapshotInfo
+from mooring.dashboard.what_if_service import ROOT
+from mooring.dashboard.what_if_snapshots import Answers, Batch, SnapshotInfo
 from mooring.simulation.snapshot import Answer, Begin, Commit, Rollback, Step
 from mooring.simulation.what_if_question import Question
 

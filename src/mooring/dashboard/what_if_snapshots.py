@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from mooring import __version__
+from mooring.dashboard.what_if_service import ROOT
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.simulation.snapshot import MAX_STEPS, Answer, Snapshot, Step
 from mooring.simulation.sources import InputError
 from mooring.simulation.what_if_question import Question
-
-ROOT: Final = "/what-if"
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

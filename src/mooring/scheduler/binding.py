@@ -134,14 +134,7 @@ async def pre_bind(
 async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
     """Run the Bind plugins until one does not skip the pod."""
     for bound in profile.bind:
-        try:
-            answer = bound.call(state, pod, node_name)
-            if answer is not None and inspect.isawaitable(answer):
-                answer = await answer
-        except BaseException as error:
-            contain(error)
-            return failure(f'running Bind plugin "{bound.name}"', bound.name, error).status
-        status = SUCCESS if answer is None else _checked(answer, bound, "Bind", skip=True)
+        status = await _call_async(bound, "Bind", state, pod, node_name, skip=True)
         if status.code is not Code.SKIP:
             return status
     return Status(Code.SKIP, ("all bind plugins skipped the pod",))
@@ -196,7 +189,9 @@ def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str,
     return SUCCESS if answer is None else _checked(answer, bound, point, skip=skip)
 
 
-async def _call_async(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:
+async def _call_async(
+    bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str, *, skip: bool = False
+) -> Status:
     try:
         answer = bound.call(state, pod, node_name)
         if answer is not None and inspect.isawaitable(answer):
@@ -204,7 +199,7 @@ async def _call_async(bound: Bound, point: str, state: CycleState, pod: Pod, nod
     except BaseException as error:
         contain(error)
         return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
-    return SUCCESS if answer is None else _checked(answer, bound, point)
+    return SUCCESS if answer is None else _checked(answer, bound, point, skip=skip)
 
 
 def _checked(answer: Any, bound: Bound, point: str, *, skip: bool = False) -> Status:
