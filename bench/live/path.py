@@ -39,6 +39,7 @@ _BOUND: Final = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Suc
 _NOTHING_SERVED: Final = b'{"kind":"APIResourceList","apiVersion":"v1","resources":[]}'
 _PATH: Final = re.compile(r"/namespaces/([^/]+)/pods/([^/]+)/binding")
 _PAGE: Final = 500
+_ZONE: Final = "topology.kubernetes.io/zone"
 #: What an API server and a client add to a pod.
 _DEFAULTS: Final[dict[str, Any]] = {
     "restartPolicy": "Always",
@@ -71,6 +72,7 @@ class Server:
     def __init__(self, workload: str, nodes: int, pods: int, running: int) -> None:
         self._version = 1000
         self._nodes = [self._object(encode_json(node(number))) for number in range(nodes)]
+        self._zones = {each["metadata"]["name"]: {_ZONE: each["metadata"]["labels"][_ZONE]} for each in self._nodes}
         self._pods: dict[str, dict[str, Any]] = {}
         for number in range(running):
             pod = started(WORKLOADS["basic"](50_000_000 + number), number)
@@ -147,6 +149,8 @@ class Server:
         pod = self._pods[key]
         pod["metadata"]["resourceVersion"] = str(self._version)
         pod["spec"]["nodeName"] = name
+        # Since 1.35, the API server copies the zone of the node to the pod.
+        pod["metadata"]["labels"] |= self._zones[name]
         condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-16T10:00:00Z"}
         pod["status"]["conditions"] = [condition]
         self._lines.put_nowait(msgspec.json.encode({"type": "MODIFIED", "object": pod}) + b"\n")

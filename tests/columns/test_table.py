@@ -164,6 +164,29 @@ def test_only_what_counts_changes_a_row(change, counts_otherwise):
     assert table.check() == []
 
 
+def test_a_pod_that_only_gets_labels_stays_where_it_is(monkeypatch):
+    """The API server labels every pod with the zone of its node when it is bound."""
+    table = table_of(*(make_node(f"n{number}").label(zone=f"z{number % 3}").obj() for number in range(6)))
+    with_zone = table.counters.counter((PodTerm(frozenset({"default"}), compile_selector(selector({"zone": "z1"}))),))
+    pods = [make_pod(f"p{number}").label(app="a").req(cpu="1") for number in range(6)]
+    for number, pod in enumerate(pods):
+        table.add_pod(pod.node(f"n{number}").obj())
+    infos = list(table.pods.values())
+    removed: list[str] = []
+    remove = table.remove_pod
+    monkeypatch.setattr(table, "remove_pod", lambda uid: removed.append(uid) or remove(uid))
+    for number, pod in enumerate(pods):
+        before = table.changes.position
+        table.add_pod(pod.label(app="a", zone=f"z{number % 3}").node(f"n{number}").obj())
+        # Plugins of users may read the labels of pods.
+        assert table.changes.rows[before - table.changes.position] == number
+    # Only those that a counter counts otherwise are removed and added.
+    assert removed == [infos[1].pod.uid, infos[4].pod.uid]
+    assert dict(with_zone.rows.items()) == {1: 1, 4: 1}
+    assert len({info.template for info in table.pods.values()}) == len(table.templates) - 1 == 3
+    assert table.check() == []
+
+
 def test_a_heartbeat_leaves_the_row_alone():
     node = make_node("a").capacity(cpu="1").obj()
     table = table_of(node)
@@ -278,6 +301,20 @@ class TableMachine(RuleBasedStateMachine):
         if leaving:
             pod = pod.terminating()
         return pod.obj()
+
+    @rule(
+        data=st.data(),
+        app=st.sampled_from(APPS),
+        zone=st.sampled_from(["z1", "z2"]),
+        leaving=st.sampled_from([0, 0, 1]),
+    )
+    def label_pod(self, data, app, zone, leaving):
+        if self.table.pods:
+            old = self.table.pods[data.draw(st.sampled_from(sorted(self.table.pods)))].pod
+            metadata = msgspec.structs.replace(old.metadata, labels={"app": app, "topology.kubernetes.io/zone": zone})
+            if leaving:
+                metadata = msgspec.structs.replace(metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+            self.table.add_pod(msgspec.structs.replace(old, metadata=metadata))
 
     @rule(data=st.data())
     def remove_pod(self, data):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 from mooring.api.codec import decode_json
 from mooring.api.pod import Pod
-from mooring.columns.templates import template_key
+from mooring.columns.templates import PodTemplate, template_key
 from mooring.framework import NodeTable
 from mooring.testing import make_node, make_pod
 
@@ -40,6 +41,45 @@ def test_idle_templates_take_limited_memory(monkeypatch):
         table.template(make_pod("p").label({f"key-{number}-{i}": "x" * 60 for i in range(20)}).obj())
     assert len(table.templates) < 80
     assert table.template(placed) is table.pods[placed.uid].template
+
+
+def test_templates_with_other_labels_take_limited_memory(monkeypatch):
+    """A tenant can change the labels of a pod as often as they like."""
+    monkeypatch.setattr("mooring.columns.templates._KEEP_IDLE", 4)
+    table = table_of(make_node("n").obj())
+    table.templates._evict_at = 8
+    first = make_pod("first").node("n").obj()
+    table.add_pod(first)
+    pod = make_pod("pod").node("n").obj()
+    table.add_pod(pod)
+    for number in range(100):
+        table.add_pod(make_pod("pod").label(number=str(number), other="x" * (number * 40)).node("n").obj())
+        table.add_pod(make_pod("pod").node("n").obj())
+    template = table.pods[first.uid].template
+    assert len(template.by_labels) <= 16
+    assert max(map(len, template.by_labels)) <= 1024
+    gc.collect()
+    alive = [each for each in gc.get_objects() if isinstance(each, PodTemplate) and each.labels.get("number")]
+    assert len(alive) <= 8
+    assert table.check() == []
+
+
+def test_a_template_with_other_labels_shares_what_was_compiled():
+    table = table_of(make_node("n").label(zone="a").obj())
+    pod = make_pod("p").req(cpu="1").label(app="a").pod_affinity("zone", {"app": "a"}).node_selector(zone="a")
+    table.add_pod(pod.node("n").obj())
+    old = table.pods[pod.obj().uid].template
+    assert all((old.affinity, old.node_requirement, old.resource_key))  # compile them
+    table.add_pod(pod.label(app="a", zone="a").node("n").obj())
+    new = table.pods[pod.obj().uid].template
+    again = NodeTable().template(new.pod)
+    assert new is not old
+    assert (new.requests, new.nonzero, new.host_ports) == (again.requests, again.nonzero, again.host_ports)
+    assert (new.labels, new.namespace, new.affinity) == (again.labels, again.namespace, again.affinity)
+    assert new.affinity is old.affinity
+    assert new.node_requirement is old.node_requirement
+    assert (new.resource_key, new.constraints.key) == (again.resource_key, again.constraints.key)
+    assert new.number != old.number
 
 
 def test_a_new_version_of_a_pod_has_the_template_of_its_key():

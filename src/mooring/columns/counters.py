@@ -248,9 +248,7 @@ class CounterRegistry:
         if pair is None:
             pair = placed[row] = [0, 0]
         pair[terminating] += delta
-        if template.counters_epoch != self._epoch:
-            self._find_counters(template)
-        for counter in template.counters:
+        for counter in self._counters_of(template):
             if not (terminating and counter.living_only):
                 counter.add(row, delta)
         for term in template.term_counters or ():
@@ -273,6 +271,25 @@ class CounterRegistry:
             else:
                 self.pods_changed(template, row, 1, terminating=ends)  # finds the counters of the template
                 plain = not template.counters and not template.term_counters
+
+    def pod_relabelled(self, old: PodTemplate, new: PodTemplate, row: int, *, terminating: bool) -> bool:
+        """Count a pod for another template that differs by the labels only.
+
+        Return False, and change nothing, if not the same counters count both.
+        """
+        before, after = self._counters_of(old), self._counters_of(new)
+        if before != after and set(before) != set(after):
+            return False
+        if not new.placed:
+            self._template_placed(new)  # before the old one goes, so that counters of terms that both have remain
+        new.placed.setdefault(row, [0, 0])[terminating] += 1
+        pair = old.placed[row]
+        pair[terminating] -= 1
+        if not pair[0] and not pair[1]:
+            del old.placed[row]
+            if not old.placed:
+                self._template_gone(old)
+        return True
 
     @contextmanager
     def held(self, template: PodTemplate) -> Iterator[None]:
@@ -302,10 +319,13 @@ class CounterRegistry:
 
     # Bookkeeping
 
-    def _find_counters(self, template: PodTemplate) -> None:
-        candidates = self._counter_index.candidates(template.labels) if self._counters else ()
-        template.counters = tuple(c for c in candidates if c.matches(template, self._namespaces))
-        template.counters_epoch = self._epoch
+    def _counters_of(self, template: PodTemplate) -> tuple[PodCounter, ...]:
+        """Return the counters that count the pods of a template."""
+        if template.counters_epoch != self._epoch:
+            candidates = self._counter_index.candidates(template.labels) if self._counters else ()
+            template.counters = tuple(c for c in candidates if c.matches(template, self._namespaces))
+            template.counters_epoch = self._epoch
+        return template.counters
 
     def _count_placed(self, counter: PodCounter) -> None:
         for template in self._placed_candidates(counter.terms):

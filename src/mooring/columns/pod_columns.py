@@ -92,9 +92,10 @@ class PodColumns:
         for slot, (indexes, amounts) in columns.items():
             self.amounts[indexes, slot] = amounts
 
-    def restart(self, info: PodInfo) -> None:
-        """Update a pod's start time."""
+    def update(self, info: PodInfo) -> None:
+        """Update the start time and template of a pod whose requests are the same."""
         self.starts[info.index] = start_of(info.pod)
+        self.templates[info.index] = info.template.number
 
     def remove(self, info: PodInfo) -> None:
         """Remove a pod."""

@@ -256,16 +256,37 @@ class NodeTable:
         known = self.pods.get(uid)
         template = self.templates.of(pod) if known is None else self.templates.of_update(known.pod, pod)
         if known is not None:
-            if _counts_alike(known, pod, template, name):
+            if _counts_alike(known, pod, name):
                 # Most updates (a confirmed binding, a status report by the kubelet) do not affect scheduling.
-                assign(known, "pod", pod)
-                self.pod_columns.restart(known)
-                return known
+                if template is known.template:
+                    assign(known, "pod", pod)
+                    self.pod_columns.update(known)
+                    return known
+                if self._relabel(known, pod, template):
+                    return known
             template.share_affinity(known.template)
             with self.counters.held(known.template):
                 self.remove_pod(uid)
                 return self._add_new(pod, template, name)
         return self._add_new(pod, template, name)
+
+    def _relabel(self, info: PodInfo, pod: Pod, template: PodTemplate) -> bool:
+        """Replace a pod by a version that differs by its labels; return False if it must be removed and added.
+
+        The API server labels every pod with the zone of its node when it is bound.
+        """
+        old, node = info.template, info.node
+        assert node is not None
+        if self._listeners_for(old) or all(each() is not template for each in old.by_labels.values()):
+            return False
+        template.share_affinity(old)
+        if not self.counters.pod_relabelled(old, template, node.row, terminating=pod.is_terminating):
+            return False
+        assign(info, "pod", pod)
+        assign(info, "template", template)
+        self.pod_columns.update(info)
+        self.changes.mark(node.row)
+        return True
 
     def add_pods(self, pods: Iterable[Pod]) -> list[Pod]:
         """Add pods that are not in the table, in fewer steps than one by one: at start-up, most pods run on a node.
@@ -571,12 +592,11 @@ class NodeTable:
         return differences(self, self.rebuilt())
 
 
-def _counts_alike(known: PodInfo, pod: Pod, template: PodTemplate, node_name: str) -> bool:
-    """Return whether a new version of a pod counts on its node exactly as the current one does."""
+def _counts_alike(known: PodInfo, pod: Pod, node_name: str) -> bool:
+    """Return whether a new version of a pod counts on its node as the current one does, apart from its template."""
     old, node = known.pod, known.node
     return (
-        known.template is template
-        and node is not None
+        node is not None
         and node.name == node_name
         and old.is_terminating == pod.is_terminating
         and old.priority == pod.priority

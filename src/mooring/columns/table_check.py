@@ -128,4 +128,6 @@ def _pods(table: NodeTable) -> list[str]:
         row = info.node.row if info.node is not None else -1
         if columns.infos[info.index] is not info or columns.rows[info.index] != row:
             found.append(f"pod {info.name}: its columns say row {columns.rows[info.index]}, it is on {row}")
+        if info.template.labels != info.pod.labels or columns.templates[info.index] != info.template.number:
+            found.append(f"pod {info.name}: the template or its number is that of another pod")
     return found

@@ -10,7 +10,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import msgspec
 
@@ -38,6 +38,10 @@ _template_numbers = itertools.count(1)
 #: about ten times the size of its key.
 _KEEP_IDLE = 4096
 _KEEP_IDLE_BYTES = 8 * 2**20
+#: How many templates with other labels a template refers to. Usually, there is one for each zone.
+_KEEP_RELABELLED: Final = 16
+#: The maximum size of their labels.
+_LABELS_BYTES: Final = 1024
 #: The lowest amount whose opposite fits into 64 bits.
 _LOWEST: Final = 1 - 2**63
 #: Requests of these resources are not part of the constraints.
@@ -76,10 +80,12 @@ class PodTemplate:
     """
 
     __slots__ = (
+        "__weakref__",
         "_affinity",
         "_exact_namespaces",
         "_requirement",
         "_resource_key",
+        "by_labels",
         "cache",
         "constraints",
         "counters",
@@ -100,12 +106,7 @@ class PodTemplate:
     constraints: PodConstraints  # set by the registry
 
     def __init__(self, pod: Pod, release: Release, rules: RequestRules) -> None:
-        # A copy, since the pod refers to its template and the garbage collector does not track pods.
-        self.pod = msgspec.structs.replace(pod)
-        #: The pods' namespace.
-        self.namespace = pod.metadata.namespace or "default"
-        #: The pods' labels.
-        self.labels = pod.metadata.labels
+        self._start(pod)
         requests, nonzero = placed_pod_requests(pod, rules)
         self.requests: dict[str, int] = _negatable(requests)
         nonzero = _negatable(nonzero)
@@ -116,15 +117,27 @@ class PodTemplate:
             if ports
             else ()
         )
-        self.cache: dict[object, object] = {}
         self._affinity: PodAffinityTerms | None = None
         self._exact_namespaces = release.namespace_selector_is_exact
         self._requirement: RequiredNodeAffinity | None = None
         self._resource_key = b""
+
+    def _start(self, pod: Pod) -> None:
+        """Set what no other template shares."""
+        # A copy, since the pod refers to its template and the garbage collector does not track pods.
+        self.pod = msgspec.structs.replace(pod)
+        #: The pods' namespace.
+        self.namespace = pod.metadata.namespace or "default"
+        #: The pods' labels.
+        self.labels = pod.metadata.labels
+        self.cache: dict[object, object] = {}
         #: A number that no other template has.
         self.number = next(_template_numbers)
+        # The registry owns the following.
         #: The registry that created the template, since a pod may be in several tables. A number avoids a reference.
         self.registry_number = 0
+        #: Encoded labels -> template of pods that differ by their labels only.
+        self.by_labels: dict[bytes, ref[PodTemplate]] = {}
         # The node table owns the following.
         #: Row -> [running, terminating] pods of this template.
         self.placed: dict[int, list[int]] = {}
@@ -136,6 +149,16 @@ class PodTemplate:
         self.term_counters: tuple[TermCounter, ...] | None = None
         #: The requests of extended resources: slot and amount.
         self.scalars: tuple[tuple[int, int], ...] = ()
+
+    def relabelled(self, pod: Pod) -> PodTemplate:
+        """Return the template of a pod that differs by its labels only. It shares what was compiled."""
+        other = PodTemplate.__new__(PodTemplate)
+        other._start(pod)
+        other.requests, other.nonzero, other.host_ports = self.requests, self.nonzero, self.host_ports
+        other._affinity, other._exact_namespaces = self._affinity, self._exact_namespaces
+        other._requirement, other._resource_key = self._requirement, self._resource_key
+        other.constraints = self.constraints
+        return other
 
     @property
     def affinity(self) -> PodAffinityTerms:
@@ -211,12 +234,8 @@ class TemplateRegistry:
         template = self._templates.get(key)
         if template is None:
             template = PodTemplate(pod, self._release, self._placed_rules if pod.spec.node_name else self._rules)
-            template.registry_number = self._number
             template.constraints = self._constraints_of(template)
-            self._prepare(template)
-            self._templates[key] = template
-            self._bytes += len(key)
-            self._evict()
+            self._add(key, template)
         attributes[_CACHE] = template
         return template
 
@@ -226,13 +245,42 @@ class TemplateRegistry:
         if (
             old.spec == new.spec
             and before.namespace == after.namespace
-            and before.labels == after.labels
             and before.owner_references == after.owner_references
             and not _given(old)
             and not _given(new)
         ):
-            new.__dict__[_CACHE] = self.of(old)
+            known = self.of(old)
+            new.__dict__[_CACHE] = known if before.labels == after.labels else self._relabelled(known, new)
         return self.of(new)
+
+    def _relabelled(self, known: PodTemplate, pod: Pod) -> PodTemplate:
+        """Return the template of a pod that differs from those of a known one by its labels only.
+
+        The API server labels every pod with the zone of its node when it is bound.
+        """
+        labels = _encode(_labels(pod.metadata))
+        reference = known.by_labels.get(labels)
+        template = reference() if reference is not None else None
+        if template is not None and template.registry_number == self._number:
+            return template
+        key = template_key(pod)
+        template = self._templates.get(key)
+        if template is None:
+            template = known.relabelled(pod)
+            template.constraints.templates += 1
+            self._add(key, template)
+        if len(labels) <= _LABELS_BYTES:
+            if len(known.by_labels) >= _KEEP_RELABELLED:
+                known.by_labels.clear()
+            known.by_labels[labels] = ref(template)
+        return template
+
+    def _add(self, key: bytes, template: PodTemplate) -> None:
+        template.registry_number = self._number
+        self._prepare(template)
+        self._templates[key] = template
+        self._bytes += len(key)
+        self._evict()
 
     def _constraints_of(self, template: PodTemplate) -> PodConstraints:
         """Return the constraints of a new template."""
