@@ -139,3 +139,10 @@ class LabelColumn(CodeColumn[str]):
             )
             self._numbers_version = self.version
         return self._numbers
+
+
+def absent_codes(capacity: int) -> Codes:
+    """Return a read-only column without any value."""
+    codes = np.full(capacity, ABSENT, dtype=np.int32)
+    codes.flags.writeable = False
+    return codes

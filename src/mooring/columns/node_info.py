@@ -206,3 +206,16 @@ class WhatIfNode(NodeInfo):
         more = sum(info.template.nonzero[which] for info in self.added.values())
         less = sum(info.template.nonzero[which] for info in self.removed.values())
         return super().nonzero_requested(resource) + more - less
+
+
+def counts_alike(info: PodInfo, pod: Pod, node_name: str) -> bool:
+    """Return whether a new version of a pod counts on its node as the current one does, apart from its template."""
+    old, node = info.pod, info.node
+    return (
+        node is not None
+        and node.name == node_name
+        and old.is_terminating == pod.is_terminating
+        and old.priority == pod.priority
+        and old.annotations == pod.annotations
+        and not pod.spec.volumes
+    )

@@ -22,8 +22,8 @@ from mooring.api.quantity import milli_value, value
 from mooring.api.resources import is_scalar
 from mooring.columns.counters import CounterRegistry
 from mooring.columns.counts import ImageIndex, PortIndex
-from mooring.columns.interned import ABSENT, CodeColumn, Codes, LabelColumn
-from mooring.columns.node_info import NodeInfo, PodInfo, assign
+from mooring.columns.interned import ABSENT, CodeColumn, LabelColumn, absent_codes
+from mooring.columns.node_info import NodeInfo, PodInfo, assign, counts_alike
 from mooring.columns.node_share import NodeShare
 from mooring.columns.pod_columns import PodColumns, TemplatePods, starts_of
 from mooring.columns.row_cursor import ChangeLog, RowCursor
@@ -85,7 +85,7 @@ class NodeTable:
         #: Columns of keys that no node has. They share their codes, and exist only while something refers to them,
         #: because tenants can name any number of keys.
         self._unused_labels: WeakValueDictionary[str, LabelColumn] = WeakValueDictionary()
-        self._no_codes = _absent_codes(_ROWS)
+        self._no_codes = absent_codes(_ROWS)
         self.images = ImageIndex()
         self.ports = PortIndex()
         #: Namespace -> its labels.
@@ -256,7 +256,7 @@ class NodeTable:
         known = self.pods.get(uid)
         template = self.templates.of(pod) if known is None else self.templates.of_update(known.pod, pod)
         if known is not None:
-            if _counts_alike(known, pod, name):
+            if counts_alike(known, pod, name):
                 # Most updates (a confirmed binding, a status report by the kubelet) do not affect scheduling.
                 if template is known.template:
                     assign(known, "pod", pod)
@@ -557,7 +557,7 @@ class NodeTable:
         self.features.grow(capacity)
         for column in self._labels.values():
             column.grow(capacity)
-        self._no_codes = _absent_codes(capacity)
+        self._no_codes = absent_codes(capacity)
         for column in list(self._unused_labels.values()):
             column.codes = self._no_codes
 
@@ -590,25 +590,6 @@ class NodeTable:
     def check(self) -> list[str]:
         """Return the differences from a table built from scratch. Any difference is a bug."""
         return differences(self, self.rebuilt())
-
-
-def _counts_alike(known: PodInfo, pod: Pod, node_name: str) -> bool:
-    """Return whether a new version of a pod counts on its node as the current one does, apart from its template."""
-    old, node = known.pod, known.node
-    return (
-        node is not None
-        and node.name == node_name
-        and old.is_terminating == pod.is_terminating
-        and old.priority == pod.priority
-        and old.annotations == pod.annotations
-        and not pod.spec.volumes
-    )
-
-
-def _absent_codes(capacity: int) -> Codes:
-    codes = np.full(capacity, ABSENT, dtype=np.int32)
-    codes.flags.writeable = False
-    return codes
 
 
 def _same_metadata(old: Node, new: Node) -> bool:
