@@ -164,7 +164,7 @@ def run_fast(main: Coroutine[Any, Any, T]) -> T:
 
 @click.command()
 @click.option("--kubeconfig", required=True)
-@click.option("--connections", default=64, show_default=True, help="Binds in flight.")
+@click.option("--connections", default=128, show_default=True, help="Binds in flight.")
 @click.option("--events", is_flag=True, help="Also send an event for each bind.")
 def main(kubeconfig: str, connections: int, events: bool) -> None:
     """Bind all pending pods to the nodes in turn."""

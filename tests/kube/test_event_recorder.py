@@ -263,6 +263,29 @@ def test_an_event_wakes_only_one_sender() -> None:
     run(main())
 
 
+def test_one_sender_looks_if_events_may_be_sent_and_all_send_when_they_may() -> None:
+    async def main() -> None:
+        sink, busy, looks = Sink(), True, 0
+
+        def hold_back() -> bool:
+            nonlocal looks
+            looks += 1
+            return busy
+
+        async with recording(sink, senders=64, hold_back=hold_back) as recorder:
+            for index in range(500):
+                failed(recorder, Pod(metadata=ObjectMeta(name=f"p{index}", namespace="ns")))
+            await asyncio.sleep(2)
+            assert not sink.calls
+            assert looks < 2 * 2 / 0.05  # not 64 times as many
+            busy = False
+            assert await recorder.drain(5)
+        assert len(sink.stored) == 500
+        assert sink.most == 64
+
+    run(main())
+
+
 def test_draining_has_a_limit() -> None:
     async def main() -> None:
         sink = Sink()

@@ -119,7 +119,7 @@ class EventRecorder:
         *,
         host: str | None = None,
         limit: int = 100_000,
-        senders: int = 16,
+        senders: int = 64,
         now: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         hold_back: Callable[[], bool] | None = None,
@@ -138,6 +138,8 @@ class EventRecorder:
         self._busy = 0
         #: The senders that wait for an event. An event wakes only one of them.
         self._waiting: deque[asyncio.Future[None]] = deque()
+        #: Whether a sender looks from time to time if events may be sent. The others wait.
+        self._looking = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._last_nanos = 0
@@ -242,14 +244,10 @@ class EventRecorder:
 
     async def _send_all(self) -> None:
         while True:
-            while not self._queue:
-                woken = asyncio.get_running_loop().create_future()
-                self._waiting.append(woken)
-                await woken
-            if self._held():
-                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-                continue
+            await self._turn()
             entry = self._queue.popleft()
+            if self._queue and self._waiting:
+                self._wake_sender()
             entry.queued = False
             if entry.busy:
                 # Another task is sending it; two writes could arrive in the wrong order.
@@ -269,6 +267,22 @@ class EventRecorder:
                     self._enqueue(entry)
                 if not self._queue and not self._busy:
                     self._idle.set()
+
+    async def _turn(self) -> None:
+        """Wait until there is an event that may be sent."""
+        while True:
+            if not self._queue or self._looking:
+                woken = asyncio.get_running_loop().create_future()
+                self._waiting.append(woken)
+                await woken
+            elif self._held():
+                self._looking = True
+                try:
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                finally:
+                    self._looking = False
+            else:
+                return
 
     def _held(self) -> bool:
         """Return whether the next event must wait for more important requests."""

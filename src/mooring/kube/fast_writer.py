@@ -21,7 +21,8 @@ from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.request_limits import ConcurrencyLimiter, Priority
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
 
-_CONNECTIONS: Final = 64
+#: As many as the scheduling loop has binds in flight.
+_CONNECTIONS: Final = 128
 #: The interval of deadline checks: one timer for all connections is cheaper than one for each request.
 _SWEEP_SECONDS: Final = 0.5
 
