@@ -76,11 +76,12 @@ CONTENDERS: Final = {
         Contender("mooring-recording", _recording()),
         Contender("null", _null(), sends_events=False, schedules=False),
         Contender("null+events", _null("--events"), schedules=False),
+        Contender("null+watch", _null("--watch")),
     )
 }
 
 
 def available() -> list[str]:
     """Return the contenders that are measured by default."""
-    names = ["kube-scheduler", "mooring", "null"]
+    names = ["kube-scheduler", "mooring", "null", "null+events", "null+watch"]
     return [name for name in names if name != "mooring" or importlib.util.find_spec("mooring.cli.run") is not None]

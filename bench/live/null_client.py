@@ -1,6 +1,7 @@
 """A client that only writes: it binds pending pods to the nodes in turn, as fast as the API server allows.
 
-With devices, it sends the same writes as a scheduler: it allocates the devices of the nodes in turn.
+With devices, it sends the same writes as a scheduler: it allocates the devices of the nodes in turn. With `--watch`, it
+also watches pods as a scheduler does, and binds new ones when they are created.
 
 This is the upper bound for a scheduler with Mooring's client. `python -m bench.live.null_client --kubeconfig FILE`.
 """
@@ -32,7 +33,7 @@ from mooring.api.devices import (
     ResourceClaimSpec,
 )
 from mooring.api.pod import ExtendedResourceClaimStatus
-from mooring.kube import Client, load_access, reference
+from mooring.kube import Change, Client, Reflector, load_access, reference
 from mooring.live.claim_writer import ApiClaimWriter
 from mooring.plugins.dynamic_resources.extended_resources import requests_and_mappings, special_claim
 
@@ -60,6 +61,30 @@ async def bind_all(kubeconfig: str, *, connections: int, events: bool) -> int:
             for _ in range(connections):
                 group.create_task(binder(waiting))
         return next(numbers)
+
+
+async def follow(kubeconfig: str, *, connections: int) -> None:
+    """Bind pending pods and new ones to the nodes in turn, with an event for each, until cancelled."""
+    async with Client(load_access(kubeconfig=kubeconfig)) as client:
+        nodes = itertools.cycle([node.name for node in (await client.list(Node)).items])
+        waiting: asyncio.Queue[Pod] = asyncio.Queue()
+
+        def changed(changes: list[Change[Pod]]) -> None:
+            for old, new in changes:
+                if old is None and new is not None and not new.node_name:
+                    waiting.put_nowait(new)
+
+        async def binder(numbers: Iterator[int]) -> None:
+            while True:
+                pod, node = await waiting.get(), next(nodes)
+                await client.bind(pod, node)
+                await client.create_event(_event(pod, node, next(numbers)))
+
+        numbers = itertools.count()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Reflector(client, Pod, changed).run())
+            for _ in range(connections):
+                group.create_task(binder(numbers))
 
 
 class _Claims:
@@ -166,8 +191,12 @@ def run_fast(main: Coroutine[Any, Any, T]) -> T:
 @click.option("--kubeconfig", required=True)
 @click.option("--connections", default=128, show_default=True, help="Binds in flight.")
 @click.option("--events", is_flag=True, help="Also send an event for each bind.")
-def main(kubeconfig: str, connections: int, events: bool) -> None:
+@click.option("--watch", is_flag=True, help="Also watch pods, bind those that are created later, and send events.")
+def main(kubeconfig: str, connections: int, events: bool, watch: bool) -> None:
     """Bind all pending pods to the nodes in turn."""
+    if watch:
+        run_fast(follow(kubeconfig, connections=connections))
+        return
     run_fast(_bind_and_stay(bind_all(kubeconfig, connections=connections, events=events)))
 
 

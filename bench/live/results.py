@@ -42,6 +42,8 @@ class Rate(msgspec.Struct, kw_only=True):
     #: To the client that decides nothing and sends the same events: binds, and binds with their events.
     rate_to_null_events: float | None = None
     done_to_null_events: float | None = None
+    #: Binds with their events, to the client that decides nothing, sends the same events and watches pods.
+    done_to_null_watch: float | None = None
     cpu_to_kube: float | None = None
     bind_cpu_to_kube: float | None = None
     memory_to_kube: float | None = None
@@ -105,6 +107,7 @@ def compare(rates: Iterable[Rate]) -> None:
         kube = by_key.get((each.workload, "kube-scheduler"))
         null = by_key.get((each.workload, "null"))
         null_events = by_key.get((each.workload, "null+events"))
+        null_watch = by_key.get((each.workload, "null+watch"))
         if kube is not None:
             each.rate_to_kube = _ratio(each.binds_per_s, kube.binds_per_s)
             each.cpu_to_kube = _ratio(each.cpu_ms_per_pod, kube.cpu_ms_per_pod)
@@ -115,6 +118,8 @@ def compare(rates: Iterable[Rate]) -> None:
         if null_events is not None:
             each.rate_to_null_events = _ratio(each.binds_per_s, null_events.binds_per_s)
             each.done_to_null_events = _ratio(each.done_per_s, null_events.done_per_s)
+        if null_watch is not None:
+            each.done_to_null_watch = _ratio(each.done_per_s, null_watch.done_per_s)
 
 
 def table(results: Results) -> str:
@@ -133,7 +138,7 @@ def table(results: Results) -> str:
 
 
 _RATE_HEADINGS = (
-    "workload", "scheduler", "bound", "binds/s", "x kube", "x null", "x null+events", "with events",
+    "workload", "scheduler", "bound", "binds/s", "x kube", "x null", "x null+events", "with events", "and watch",
     "CPU ms/pod", "x kube CPU", "bind ms/pod", "x kube bind", "peak MiB", "x kube mem", "start CPU s", "first bind s",
     "events", "after s", "server ms/pod", "writes/pod", "other CPU",
 )  # fmt: skip
@@ -154,6 +159,7 @@ def _rate_row(each: Rate) -> list[str]:
         _shown(each.rate_to_null),
         _shown(each.rate_to_null_events),
         _shown(each.done_to_null_events),
+        _shown(each.done_to_null_watch),
         f"{each.cpu_ms_per_pod:.2f}",
         _shown(each.cpu_to_kube),
         f"{each.bind_cpu_ms_per_pod:.2f}",

@@ -14,7 +14,9 @@ from bench.live.observer import Observer, WatchError
 from bench.live.results import Latency, Load, Rate, Results, Startup, compare, table
 from bench.live.usage import busy_seconds, usage
 from mooring.api.codec import encode_json
+from mooring.api.pod import Pod
 from mooring.api.protobuf.decode import decode_object
+from mooring.columns.table import NodeTable
 
 
 def line(kind: str, name: str, version: int = 1) -> bytes:
@@ -31,6 +33,17 @@ def test_pods_are_those_of_the_decision_benchmark() -> None:
     term = first["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]
     assert term["topologyKey"] == "kubernetes.io/hostname"
     assert (first["kind"], first["apiVersion"]) == ("Pod", "v1")
+
+
+def test_pods_have_the_volume_of_a_token_under_different_names() -> None:
+    """As on a cluster with service accounts: the server chooses the name at random. Mooring gives them one template."""
+    manifests = [*objects.pods("basic", 2), *objects.running_pods(1, 1)]
+    names = [volume["name"] for each in manifests for volume in msgspec.json.decode(each)["spec"]["volumes"]]
+    assert [name[:16] for name in names] == ["kube-api-access-"] * 3
+    assert names[0] != names[1]
+    templates = NodeTable().templates
+    first, second, _ = (msgspec.json.decode(each, type=Pod) for each in manifests)
+    assert templates.of(first) is templates.of(second)
 
 
 def test_running_pods_are_spread_evenly() -> None:
@@ -118,6 +131,7 @@ def test_ratios_are_of_the_same_workload() -> None:
         rate("mooring", binds_per_s=500),
         rate("null", binds_per_s=1000),
         rate("null+events", binds_per_s=800),
+        rate("null+watch", binds_per_s=625),
         rate("mooring", workload="spread"),
     ]
     compare(rates)
@@ -126,8 +140,10 @@ def test_ratios_are_of_the_same_workload() -> None:
         (2.5, 0.5, 0.625),
         (5.0, 1.0, 1.25),
         (4.0, 0.8, 1.0),
+        (3.125, 0.625, 0.781),
         (None, None, None),
     ]
+    assert (rates[1].done_to_null_events, rates[1].done_to_null_watch) == (0.625, 0.8)
     assert (rates[1].cpu_to_kube, rates[1].bind_cpu_to_kube) == (1.0, 1.0)
 
 
