@@ -42,7 +42,7 @@ from mooring.api.volcano_jobs import Command, JobFlow, JobTemplate, VolcanoCronJ
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 #: Names that need no quoting in a URL. Nearly all names match, and a match is faster than quoting.
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_is_plain: Final = re.compile(r"[A-Za-z0-9_.-]+").fullmatch
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class Resource(Generic[ObjectT]):
         """Return the URL path of a collection, an object or a subresource. No namespace means all namespaces."""
         path = self._root
         if self.namespaced and namespace:
-            path = f"{path}/namespaces/{_quoted(namespace)}"
+            path = f"{path}/namespaces/{namespace if _is_plain(namespace) else quote(namespace, safe='')}"
         path = f"{path}/{self.plural}"
         if name:
-            path = f"{path}/{_quoted(name)}"
+            path = f"{path}/{name if _is_plain(name) else quote(name, safe='')}"
         return f"{path}/{subresource}" if subresource else path
 
     @cached_property
@@ -86,10 +86,6 @@ def custom_resource(
 ) -> Resource[ObjectT]:
     """Return the resource of a custom kind. `model` is the struct that its objects are decoded into."""
     return Resource(model, group, version, kind, plural, namespaced)
-
-
-def _quoted(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 def plural_of(kind: str) -> str:

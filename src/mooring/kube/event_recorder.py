@@ -138,6 +138,8 @@ class EventRecorder:
         self._busy = 0
         #: The senders that wait for an event. An event wakes only one of them.
         self._waiting: deque[asyncio.Future[None]] = deque()
+        #: How many senders were woken and have not run since.
+        self._woken = 0
         #: Whether a sender looks from time to time if events may be sent. The others wait.
         self._looking = False
         self._idle = asyncio.Event()
@@ -229,6 +231,7 @@ class EventRecorder:
             sender = self._waiting.popleft()
             if not sender.done():  # it may be cancelled
                 sender.set_result(None)
+                self._woken += 1
                 return
 
     def _remember(self, entry: _Entry) -> None:
@@ -244,9 +247,10 @@ class EventRecorder:
 
     async def _send_all(self) -> None:
         while True:
-            await self._turn()
+            if not self._queue or self._looking or self._held():
+                await self._turn()
             entry = self._queue.popleft()
-            if self._queue and self._waiting:
+            if len(self._queue) > self._woken and self._waiting:
                 self._wake_sender()
             entry.queued = False
             if entry.busy:
@@ -274,7 +278,10 @@ class EventRecorder:
             if not self._queue or self._looking:
                 woken = asyncio.get_running_loop().create_future()
                 self._waiting.append(woken)
-                await woken
+                try:
+                    await woken
+                finally:
+                    self._woken -= woken.done() and not woken.cancelled()
             elif self._held():
                 self._looking = True
                 try:

@@ -49,24 +49,26 @@ class RestClientMetrics:
         #: The series of each method: duration, rate limit, sent and received bytes.
         self._by_method: dict[str, tuple[Histogram, Histogram, Histogram, Histogram]] = {}
 
-    def request_finished(self, method: str, status: int, seconds: float, *, sent: int, received: int) -> None:
-        """Count a request; a status of 0 means that there was no response."""
+    def request_finished(
+        self, method: str, status: int, seconds: float, *, limited: float | None, sent: int, received: int
+    ) -> None:
+        """Count a request; a status of 0 means that there was no response.
+
+        ``limited`` is how many seconds it waited for the rate limit before; None if that does not apply.
+        """
         with self._lock:
             finished = self._results[status, method] = self._results[status, method] + 1
             series = self._by_method.get(method) or self._series(method)
-            duration, _, size, answered = series
+            duration, waits, size, answered = series
             duration.observe(seconds)
             size.observe(sent)
+            if limited is not None:
+                waits.observe(limited)
             if status:
                 answered.observe(received)
             if finished % _COUNT_EVERY == 0:
                 for histogram in series:
                     histogram.count_many()
-
-    def request_limited(self, method: str, seconds: float) -> None:
-        """Record how long a request waited for the rate limit."""
-        with self._lock:
-            (self._by_method.get(method) or self._series(method))[1].observe(seconds)
 
     def request_retried(self, method: str, status: int) -> None:
         """Count a request that is sent again."""

@@ -38,7 +38,7 @@ class InFlightPods:
 
     def start(self, queued: QueuedPod) -> bool:
         """Add a popped pod. Return False if it is already in flight."""
-        uid = queued.uid
+        uid = queued.pod.metadata.uid
         if uid in self._flights:
             return False
         self._flights[uid] = InFlightPod(queued, self._dropped + len(self._events))
