@@ -49,10 +49,10 @@ class PodInfo(_ReadOnly):
     index: int
 
     def __init__(self, pod: Pod, template: PodTemplate, node: NodeInfo | None = None) -> None:
-        assign(self, "pod", pod)
-        assign(self, "template", template)
-        assign(self, "node", node)
-        assign(self, "index", -1)
+        _set_pod(self, pod)
+        _set_template(self, template)
+        _set_node(self, node)
+        _set_index(self, -1)
 
     @property
     def name(self) -> str:
@@ -76,6 +76,12 @@ class PodInfo(_ReadOnly):
 
     def __repr__(self) -> str:
         return f"PodInfo({self.pod.namespace}/{self.pod.name})"
+
+
+# Setters of the slots, which take half as long as ``assign``.
+_set_pod, _set_template, _set_node, _set_index = (
+    vars(PodInfo)[name].__set__ for name in ("pod", "template", "node", "index")
+)
 
 
 class NodeInfo(_ReadOnly):

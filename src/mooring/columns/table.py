@@ -105,6 +105,8 @@ class NodeTable:
         #: Rows whose node changed, and rows whose node or pods changed.
         self.node_changes = ChangeLog()
         self.changes = ChangeLog()
+        #: Whether other labels of a pod change its row too: users' plugins may read them, the built-in ones count pods.
+        self.marks_labels = True
         #: Increases when rows are added or removed: data computed for all rows is then stale.
         self.structure = 0
         self._arrivals = 0
@@ -286,7 +288,8 @@ class NodeTable:
         assign(info, "pod", pod)
         assign(info, "template", template)
         self.pod_columns.update(info)
-        self.changes.mark(node.row)
+        if self.marks_labels:
+            self.changes.mark(node.row)
         return True
 
     def add_pods(self, pods: Iterable[Pod]) -> list[Pod]:

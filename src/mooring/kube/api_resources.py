@@ -1,9 +1,9 @@
 """The API resources of each kind: group, version, plural and scope."""
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -45,6 +45,11 @@ ObjectT = TypeVar("ObjectT", bound=KubeObject)
 _is_plain: Final = re.compile(r"[A-Za-z0-9_.-]+").fullmatch
 
 
+@functools.lru_cache(maxsize=1024)
+def _collection(root: str, namespace: str, plural: str) -> str:
+    return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{root}/{plural}"
+
+
 @dataclass(frozen=True)
 class Resource(Generic[ObjectT]):
     """A resource of an API server and the struct that its objects are decoded into."""
@@ -65,15 +70,12 @@ class Resource(Generic[ObjectT]):
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of a collection, an object or a subresource. No namespace means all namespaces."""
-        path = self._root
-        if self.namespaced and namespace:
-            path = f"{path}/namespaces/{namespace if _is_plain(namespace) else quote(namespace, safe='')}"
-        path = f"{path}/{self.plural}"
+        path = _collection(self._root, namespace if self.namespaced else "", self.plural)
         if name:
             path = f"{path}/{name if _is_plain(name) else quote(name, safe='')}"
         return f"{path}/{subresource}" if subresource else path
 
-    @cached_property
+    @functools.cached_property
     def _root(self) -> str:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 

@@ -299,39 +299,34 @@ class EventRecorder:
         return age < _HOLD_SECONDS or (age < 2 * _HOLD_SECONDS and self._busy >= _SENDERS_WHILE_HELD)
 
     async def _send(self, entry: _Entry) -> None:
+        namespace, core = entry.key.regarding.namespace or "default", entry.key.core
         backoff: Backoff | None = None
         while True:
+            created = entry.created
             try:
-                await self._write(entry)
+                if created:
+                    patch = msgspec.json.encode(_counted(entry) if core else {"series": _series(entry)})
+                    await self._sink.patch_event(namespace, entry.name, patch, core=core)
+                else:
+                    make = self._core_event if core else self._event
+                    await self._sink.create_event(make(entry, namespace))
             except KubeError as error:
+                if created and isinstance(error, NotFound):
+                    entry.created = False
+                    continue
+                if not created and isinstance(error, AlreadyExists):  # an earlier attempt succeeded
+                    entry.created = True
+                    if entry.count > 1:
+                        continue
+                    return
                 backoff = backoff or Backoff(first=0.5, cap=10.0, random=self._random)
                 if backoff.tries >= _tries(error):
                     log.warning("the server rejected an event", name=entry.name, error=str(error))
                     return
                 await asyncio.sleep(backoff.next())
             else:
+                entry.created = True
                 return
-
-    async def _write(self, entry: _Entry) -> None:
-        namespace = entry.key.regarding.namespace or "default"
-        if entry.created:
-            core = entry.key.core
-            patch = msgspec.json.encode(_counted(entry) if core else {"series": _series(entry)})
-            try:
-                await self._sink.patch_event(namespace, entry.name, patch, core=core)
-            except NotFound:
-                entry.created = False
-            else:
-                return
-        try:
-            made = self._core_event(entry, namespace) if entry.key.core else self._event(entry, namespace)
-            await self._sink.create_event(made)
-        except AlreadyExists:
-            # An earlier attempt succeeded.
-            entry.created = True
-            if entry.count > 1:
-                await self._write(entry)
-        entry.created = True
 
     def _event(self, entry: _Entry, namespace: str) -> Event:
         key = entry.key

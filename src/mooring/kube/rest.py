@@ -501,7 +501,11 @@ class Client:
                 harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
                 await self._failed(method, error, begun, limited, backoff, idempotent=harmless, sent=sent, waits=waits)
             else:
-                self._report(method, answer.status, begun, limited, sent, len(answer.body))
+                if self._observer is not None:
+                    seconds, received = self._clock() - begun, len(answer.body)
+                    self._observer.request_finished(
+                        method, answer.status, seconds, limited=limited, sent=sent, received=received
+                    )
                 return answer
 
     async def _download(self, target: str) -> bytes:

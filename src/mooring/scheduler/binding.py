@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Coroutine
 from time import perf_counter
+from types import CoroutineType
 from typing import Any, Protocol
 
 from mooring.api.pod import Pod
@@ -197,7 +198,7 @@ async def _call_async(
 ) -> Status:
     try:
         answer = bound.call(state, pod, node_name)
-        if answer is not None and inspect.isawaitable(answer):
+        if type(answer) is CoroutineType or (answer is not None and inspect.isawaitable(answer)):
             answer = await answer
     except BaseException as error:
         contain(error)

@@ -319,8 +319,9 @@ class ScheduleOne:
             if not status.is_success:
                 return status, rejected
         else:
-            self.queue.done(assumed.queued.uid)
-            binding.observe(points, "PreBind", SUCCESS, perf_counter())
+            self.queue.done(pod.metadata.uid)
+            started = perf_counter()
+            binding.observe(points, "PreBind", SUCCESS, started)
         started = perf_counter()
         bound = await self._bind_with_extender(pod, node_name) if self._extenders is not None else None
         status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)

@@ -14,6 +14,9 @@ import msgspec
 from mooring.scheduler.queue.queued_pod import QueuedPod
 from mooring.scheduler.queue.queueing_hints import Event
 
+#: This number of events is dropped only with the last pod: to look for the first takes longer than to keep them.
+_FEW_EVENTS = 64
+
 
 class InFlightPod(msgspec.Struct, eq=False):
     """A pod in flight."""
@@ -72,7 +75,8 @@ class InFlightPods:
         uids.remove(uid)
         if not uids:
             del self._by_key[flight.queued.key]
-        self._prune()
+        if not self._flights or len(self._events) >= _FEW_EVENTS:
+            self._prune()
 
     def _prune(self) -> None:
         if not self._flights:
