@@ -137,7 +137,7 @@ async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
     """Run the Bind plugins until one does not skip the pod."""
     for bound in profile.bind:
         status = await _call_async(bound, "Bind", state, pod, node_name, skip=True)
-        if status.code is not Code.SKIP:
+        if status is SUCCESS or status.code is not Code.SKIP:
             return status
     return Status(Code.SKIP, ("all bind plugins skipped the pod",))
 

@@ -28,7 +28,10 @@ class EventHandlers:
     def put(self, item: KubeObject) -> None:
         """Handle an added or changed object."""
         if isinstance(item, Pod):
-            self._put_pod(item)
+            if item.spec.node_name and not item.is_finished:
+                self._put_placed(item)
+            else:
+                self._put_pod(item)
         elif isinstance(item, Node):
             self._put_node(item)
         else:
@@ -118,10 +121,9 @@ class EventHandlers:
         self.queue.assigned_pod_deleted(pod, only=lambda other: other.priority <= pod.priority)
 
     def _put_pod(self, pod: Pod) -> None:
+        """Handle a pod that is finished or has no node."""
         if pod.is_finished:
             self._remove_pod(pod)
-        elif pod.spec.node_name:
-            self._put_placed(pod)
         elif pod.scheduler_name in self.profiles.runners:
             if self._takes(pod):
                 self._put_unscheduled(pod)

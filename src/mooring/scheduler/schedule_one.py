@@ -187,7 +187,9 @@ class ScheduleOne:
     ) -> Steps[AssumedPod | FailedAttempt]:
         """Choose a node, assume the pod there and run Reserve and Permit; or handle the failure."""
         started = self.observer.begin(queued) if self.observer is not None else 0.0
-        result = self.within_share(queued.pod, (yield from self.attempt(queued, runner, evaluation)))
+        result = yield from self.attempt(queued, runner, evaluation)
+        if self.cache.table.share is not None:
+            result = self.within_share(queued.pod, result)
         outcome = (
             self.handle_failure(queued, result, started, in_cycle=True)
             if isinstance(result, ScheduleFailure)

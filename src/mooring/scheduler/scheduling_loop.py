@@ -175,7 +175,7 @@ class SchedulingLoop:
     async def _bind(self, assumed: AssumedPod) -> None:
         engine = self._engine
         try:
-            if (writing := self._reporter.flushed(assumed.queued.uid)) is not None:
+            if (writing := self._reporter.flushed(assumed.pod.metadata.uid)) is not None:
                 await writing  # an older failure must not be reported after the success
             failed = await engine.bind(assumed)
         except asyncio.CancelledError:
