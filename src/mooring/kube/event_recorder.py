@@ -246,9 +246,10 @@ class EventRecorder:
             log.warning("events are dropped: the queue is full", dropped=self.dropped, waiting=self._limit)
 
     async def _send_all(self) -> None:
+        loop = asyncio.get_running_loop()  # once, because it is a system call
         while True:
             if not self._queue or self._looking or self._held():
-                await self._turn()
+                await self._turn(loop)
             entry = self._queue.popleft()
             if len(self._queue) > self._woken and self._waiting:
                 self._wake_sender()
@@ -272,11 +273,11 @@ class EventRecorder:
                 if not self._queue and not self._busy:
                     self._idle.set()
 
-    async def _turn(self) -> None:
+    async def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait until there is an event that may be sent."""
         while True:
             if not self._queue or self._looking:
-                woken = asyncio.get_running_loop().create_future()
+                woken = loop.create_future()
                 self._waiting.append(woken)
                 try:
                     await woken

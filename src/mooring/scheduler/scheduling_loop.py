@@ -163,11 +163,12 @@ class SchedulingLoop:
 
     async def _bind_all(self, assumed: AssumedPod | None) -> None:
         """Run binding cycles, one after another, until None: to start a task takes longer than to wake one."""
+        create_future = asyncio.get_running_loop().create_future  # once, because it is a system call
         while assumed is not None:
             await self._bind(assumed)
             if self._finishing or len(self._idle) >= _MAX_IN_FLIGHT:
                 return
-            woken: asyncio.Future[AssumedPod | None] = asyncio.get_running_loop().create_future()
+            woken: asyncio.Future[AssumedPod | None] = create_future()
             self._idle.append(woken)
             del assumed  # an idle task must not keep the profile of its last pod after a reload
             assumed = await woken
