@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.logs import configure_logs, get_logger, verbosity
+from mooring.logs import configure_logs, get_logger, lines_together, verbosity
 
 
 def logged(level: int, *, as_json: bool = False) -> list[str]:
@@ -190,3 +192,70 @@ def test_no_record_is_made_if_nothing_but_the_command_line_reads_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.rpartition("] ")[2]) == (0, '"one" pod="a"\n')
+
+
+class _Writes(io.StringIO):
+    def __init__(self):
+        super().__init__()
+        self.written = []
+
+    def write(self, text):
+        self.written.append(text.count("\n"))
+        return super().write(text)
+
+
+@contextlib.contextmanager
+def no_other_handlers():
+    """Remove the handlers of pytest, so that lines are written without records."""
+    root = logging.getLogger()
+    others, root.handlers = root.handlers, []
+    try:
+        yield
+    finally:
+        root.handlers = others
+
+
+def test_lines_of_a_block_are_written_together_and_in_order():
+    stream, log = _Writes(), get_logger("mooring.test")
+    with no_other_handlers():
+        configure_logs(2, as_json=False, stream=stream)
+        with contextlib.suppress(ZeroDivisionError), lines_together():
+            log.info("one")
+            with lines_together():
+                log.info("two")
+            assert stream.written == []
+            raise ZeroDivisionError
+        log.info("three")
+        assert stream.written == [2, 1]
+        with lines_together():
+            log.info("four")
+            logging.getLogger("library").warning("five")  # a record
+            log.info("six")
+        with lines_together():
+            pass
+    assert re.findall(r"(\w+)\"?\n", stream.getvalue()) == ["one", "two", "three", "four", "five", "six"]
+
+
+def test_lines_that_cannot_be_written_together_are_reported(capsys):
+    stream, log = io.StringIO(), get_logger("mooring.test")
+    with no_other_handlers():
+        configure_logs(2, as_json=False, stream=stream)
+        with lines_together():
+            log.info("lost")
+            stream.close()
+    assert "lost" in capsys.readouterr().err
+
+
+def test_lines_name_their_process_after_a_fork():
+    log, (reading, writing) = get_logger("mooring.test"), os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        configure_logs(2, as_json=False, stream=stream)
+        log.info("parent")
+        child = os.fork()
+        if not child:
+            log.info("child")
+            os._exit(0)
+        os.waitpid(child, 0)
+    with os.fdopen(reading) as lines:
+        found = re.findall(r"(\d+)\] ", lines.read())
+    assert found == [str(os.getpid()), str(child)]

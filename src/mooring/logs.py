@@ -15,7 +15,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from time import gmtime, strftime, time_ns
 from typing import TextIO
 
@@ -38,6 +38,8 @@ _verbosity = 0
 _handler: _Handler | None = None
 #: The second of the last timestamp and its text, because many lines share a second.
 _second = (-1, "")
+#: The number of this process, as lines contain it: to ask for it is a system call.
+_process = ""
 
 
 class Event:
@@ -101,6 +103,15 @@ class Logger:
         logger.handle(record)
 
 
+def _note_process() -> None:
+    global _process  # noqa: PLW0603 - a cache
+    _process = f"{os.getpid():>7}"
+
+
+_note_process()
+os.register_at_fork(after_in_child=_note_process)
+
+
 def get_logger(name: str) -> Logger:
     """Return a logger; the name is ``mooring`` or starts with ``mooring.``."""
     return Logger(name)
@@ -126,6 +137,19 @@ def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = Non
 def reset_logs() -> None:
     """Remove what `configure_logs` installed."""
     _install(0, logging.NOTSET, None)
+
+
+@contextlib.contextmanager
+def lines_together() -> Iterator[None]:
+    """Write the lines that are logged in a block together, at its end: every write is a system call."""
+    handler = _handler
+    if handler is None or not handler.collect():
+        yield
+        return
+    try:
+        yield
+    finally:
+        handler.write_collected()
 
 
 def _install(verbosity: int, level: int, handler: _Handler | None) -> tuple[int, int, _Handler | None]:
@@ -174,6 +198,8 @@ class _Handler(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO | None) -> None:
         super().__init__(stream)
         self._given = stream
+        #: Lines that are written together; None if each is written at once.
+        self._collected: list[str] | None = None
 
     def write(self, level: int, text: str, fields: Mapping[str, object]) -> bool:
         """Write an event as one line. Return False if that fails, so that the caller can report it with a record."""
@@ -181,16 +207,44 @@ class _Handler(logging.StreamHandler[TextIO]):
         assert isinstance(formatter, KlogFormatter | JsonFormatter)
         try:
             line = formatter.line(level, text, fields) + "\n"
-            stream = sys.stderr if self._given is None else self._given
             with self.lock or contextlib.nullcontext():
-                stream.write(line)
-                stream.flush()
+                if self._collected is not None:
+                    self._collected.append(line)
+                else:
+                    self._put(line)
         except Exception:
             return False
         return True
 
+    def collect(self) -> bool:
+        """Collect lines until ``write_collected``. Return False if they are being collected."""
+        with self.lock or contextlib.nullcontext():
+            if self._collected is not None:
+                return False
+            self._collected = []
+            return True
+
+    def write_collected(self) -> None:
+        """Write the collected lines, and collect no more."""
+        with self.lock or contextlib.nullcontext():
+            lines, self._collected = self._collected, None
+            if not lines:
+                return
+            text = "".join(lines)
+            try:
+                self._put(text)
+            except Exception:
+                self.handleError(logging.makeLogRecord({"msg": text}))
+
+    def _put(self, text: str) -> None:
+        stream = sys.stderr if self._given is None else self._given
+        stream.write(text)
+        stream.flush()
+
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record as one line."""
+        if self._collected:
+            self.write_collected()  # in order
         if self._given is None:
             self.stream = sys.stderr
         super().emit(record)
@@ -206,7 +260,7 @@ class KlogFormatter(logging.Formatter):
     @staticmethod
     def line(level: int, text: str, fields: Mapping[str, object]) -> str:
         """Return the line of an event."""
-        return f"{_LETTERS.get(level, 'I')}{_stamp()} {os.getpid():>7}] {_message(text)}{_pairs(fields)}"
+        return f"{_LETTERS.get(level, 'I')}{_stamp()} {_process}] {_message(text)}{_pairs(fields)}"
 
 
 class JsonFormatter(logging.Formatter):

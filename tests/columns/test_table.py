@@ -187,6 +187,20 @@ def test_a_pod_that_only_gets_labels_stays_where_it_is(monkeypatch):
     assert table.check() == []
 
 
+def test_other_labels_change_no_row_if_nothing_reads_them():
+    table = table_of(make_node("n").obj())
+    table.marks_labels = False
+    pod = make_pod("p").label(app="a").req(cpu="1")
+    table.add_pod(pod.node("n").obj())
+    before = table.changes.position
+    table.add_pod(pod.label(app="a", zone="z").node("n").obj())
+    assert table.changes.position == before
+    assert table.pods[pod.obj().uid].labels == {"app": "a", "zone": "z"}
+    assert table.check() == []
+    table.add_pod(pod.label(app="a", zone="z").priority(1).node("n").obj())
+    assert table.changes.position > before
+
+
 def test_a_heartbeat_leaves_the_row_alone():
     node = make_node("a").capacity(cpu="1").obj()
     table = table_of(node)

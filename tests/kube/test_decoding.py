@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import re
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mooring.api import ObjectReference
+from mooring.api import ObjectReference, Pod
 from mooring.framework import CustomResource
-from mooring.kube import custom_resource
+from mooring.kube import BadAnswer, KubeError, custom_resource, resource_of
 from mooring.kube.decoding import (
     RelaxedGarbageCollection,
     WatchEvent,
     continue_token,
     decode_line,
+    decode_lines,
     decode_page,
     next_page_size,
 )
@@ -121,3 +126,60 @@ def test_garbage_collection_is_relaxed_until_the_outermost_block_ends() -> None:
             assert gc.get_threshold()[0] > before[0]
         assert gc.get_threshold()[0] > before[0]
     assert gc.get_threshold() == before
+
+
+def _line(type: str, **document: object) -> bytes:
+    return msgspec.json.encode({"type": type, "object": document})
+
+
+POD = {"kind": "Pod", "metadata": ABOUT}
+LINES = [
+    _line("ADDED", **POD),
+    _line("MODIFIED", **POD, spec={"nodeName": "n"}),
+    _line("MODIFIED", **POD, spec={"containers": None}),
+    _line("ADDED", **POD, spec={"containers": "many"}),
+    _line("DELETED", **POD),
+    _line("BOOKMARK", kind="Pod", metadata={"resourceVersion": "9"}),
+    _line("ADDED", **POD, spec={"tolerations": [{"key": "a"}], "x": [[[]]] * 3}),
+    b"",
+    b" \t",
+    _line("ERROR", kind="Status", status="Failure", code=410, reason="Expired"),
+    _line("ADDED", kind="Node", metadata=ABOUT),
+    _line("SYNC", **POD),
+    b'{"type":"ADDED"}',
+    b"<html>",
+    b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"\xff"}}}',
+    b'{"type":"ADDED","object":' + b"[" * 100_000,
+]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=6), st.booleans())
+def test_lines_that_arrive_together_are_decoded_as_one_by_one(lines: list[bytes], caches: bool) -> None:
+    resource = resource_of(Pod)
+    if caches:
+        resource = dataclasses.replace(resource, caches_json=lambda _pod: True)
+
+    def one_by_one(invalid: list[str]) -> object:
+        events = []
+        for line in lines:
+            if line.strip():
+                event = decode_line(line, resource, lambda _about, why: invalid.append(why))
+                if isinstance(event, KubeError):
+                    return events, str(event)
+                events.append(event)
+        return events, None
+
+    def together(invalid: list[str]) -> object:
+        events, ended = decode_lines(lines, resource, lambda _about, why: invalid.append(why))
+        assert all(type(event) is WatchEvent for event in events)
+        return events, None if ended is None else str(ended)
+
+    told: list[list[str]] = [[], []]
+    try:
+        expected = one_by_one(told[0])
+    except BadAnswer as error:
+        with pytest.raises(BadAnswer, match=re.escape(str(error))):
+            together(told[1])
+    else:
+        assert together(told[1]) == expected
+    assert told[0] == told[1]

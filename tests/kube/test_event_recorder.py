@@ -263,6 +263,23 @@ def test_an_event_wakes_only_one_sender() -> None:
     run(main())
 
 
+def test_several_events_wake_as_many_senders() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink, senders=8) as recorder:
+            await asyncio.sleep(0.001)
+            for index in range(3):
+                failed(recorder, Pod(metadata=ObjectMeta(name=f"p{index}", namespace="ns")))
+            waiting, least = recorder._waiting, 8
+            while not recorder._idle.is_set():
+                least = min(least, len(waiting))
+                await asyncio.sleep(0.0001)
+            assert least == 5
+            assert (len(sink.stored), sink.most, recorder._woken) == (3, 3, 0)
+
+    run(main())
+
+
 def test_one_sender_looks_if_events_may_be_sent_and_all_send_when_they_may() -> None:
     async def main() -> None:
         sink, busy, looks = Sink(), True, 0

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from mooring.api import Pod
 from mooring.api.meta import ObjectMeta
-from mooring.kube.object_store import Change, ObjectStore
+from mooring.kube.object_store import Change, ObjectStore, is_newer
+from mooring.kube.reflector import _is_older
 
 
 def _pod(name: str, version: str = "1", uid: str = "") -> Pod:
@@ -45,3 +49,22 @@ def test_what_a_later_list_lacks_is_deleted() -> None:
     store.store_all([third])
     assert store.end() == [Change(first, None)]
     assert list(store.objects) == ["n/b", "n/c"]
+
+
+_VERSIONS = st.one_of(
+    st.integers(0, 1200).map(str),
+    st.integers(0, 1200).map("{:05d}".format),
+    st.integers(10**5000, 10**5000 + 2).map(lambda number: "9" * 5000 + str(number % 10)),
+    st.sampled_from(["", "a", "b", "12a", "-1", "1.5"]),
+)
+
+
+@given(_VERSIONS, _VERSIONS)
+def test_versions_are_compared_as_numbers(one: str, other: str) -> None:
+    if not (one.isdecimal() and other.isdecimal()):
+        assert is_newer(one, other) == (one != other)
+        assert not _is_older(one, other)
+        return
+    left, right = one.lstrip("0").rjust(6000, "0"), other.lstrip("0").rjust(6000, "0")
+    assert is_newer(one, other) == (left > right)
+    assert _is_older(one, other) == (left < right)

@@ -33,22 +33,23 @@ def test_the_lease_is_reported_if_there_is_one() -> None:
 
 def test_requests_are_counted_by_code_method_and_host() -> None:
     registry, client = scrape()
-    client.request_limited("GET", 0.3)
-    client.request_finished("GET", 200, 0.02, sent=0, received=100)
-    client.request_finished("POST", 0, 40.0, sent=70, received=0)
+    client.request_finished("GET", 200, 0.02, limited=0.3, sent=0, received=100)
+    client.request_finished("GET", 200, 0.04, limited=None, sent=0, received=0)  # a watch
+    client.request_finished("POST", 0, 40.0, limited=0.0, sent=70, received=0)
     client.request_retried("POST", 0)
     host = "10.0.0.1:6443"
 
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, {**labels, "host": host})
 
-    assert value("rest_client_requests_total", code="200", method="GET") == 1
+    assert value("rest_client_requests_total", code="200", method="GET") == 2
     assert value("rest_client_requests_total", code="<error>", method="POST") == 1
     assert value("rest_client_request_retries_total", code="<error>", verb="POST") == 1
     assert value("rest_client_request_duration_seconds_bucket", verb="GET", le="0.005") == 0
     assert value("rest_client_request_duration_seconds_bucket", verb="GET", le="0.025") == 1
     assert value("rest_client_request_duration_seconds_bucket", verb="POST", le="60.0") == 1
     assert value("rest_client_rate_limiter_duration_seconds_sum", verb="GET") == 0.3
+    assert value("rest_client_rate_limiter_duration_seconds_count", verb="GET") == 1
     assert value("rest_client_request_size_bytes_bucket", verb="POST", le="256.0") == 1
-    assert value("rest_client_response_size_bytes_count", verb="GET") == 1
+    assert value("rest_client_response_size_bytes_count", verb="GET") == 2
     assert value("rest_client_response_size_bytes_count", verb="POST") is None

@@ -148,9 +148,9 @@ async def test_a_report_that_fails_is_reported(world: World, monkeypatch: pytest
         world.add("good")
         await world.until_bound("good")
         async with asyncio.timeout(PATIENCE):
-            while not any(each["log_level"] == "error" for each in logs):  # the task ends in a later step
+            while not any(each["log_level"] == "error" for each in logs):  # it is reported in a later step
                 await asyncio.sleep(0.001)
-    assert [each["event"] for each in logs if each["log_level"] == "error"] == ["a task of the scheduler failed"]
+    assert [each["event"] for each in logs if each["log_level"] == "error"] == ["a bound pod cannot be reported"]
 
 
 async def test_after_too_many_pending_writes_decisions_continue_when_some_are_answered(
@@ -179,3 +179,13 @@ async def test_binding_cycles_share_a_task_which_ends_with_the_loop(world: World
     async with asyncio.timeout(PATIENCE):
         await world.loop.finish(10 * PATIENCE)
     assert all(task.done() and not task.cancelled() for task in tasks)
+
+
+async def test_bound_pods_are_reported_before_the_loop_has_finished(world: World) -> None:
+    world.add("a")
+    async with asyncio.timeout(PATIENCE):
+        while not world.loop._bound:
+            await asyncio.sleep(0)
+        assert world.reporter.bound_pods == []
+        await world.loop.finish(0)
+    assert world.reporter.bound_pods == ["a"]

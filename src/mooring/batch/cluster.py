@@ -69,6 +69,7 @@ class BatchCluster:
         With ``removes_queue_gates``, Volcano's own scheduling gate is removed from pods when their queue has room.
         """
         self.handle = handle
+        handle.table.marks_labels = True
         self.kube = KubePlugins(handle, images_on_arrival=images_on_arrival, hides_unevicted=hides_unevicted)
         self.scheduler_names = frozenset(scheduler_names)
         self.default_queue = default_queue

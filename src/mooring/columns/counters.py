@@ -248,7 +248,8 @@ class CounterRegistry:
         if pair is None:
             pair = placed[row] = [0, 0]
         pair[terminating] += delta
-        for counter in self._counters_of(template):
+        counters = template.counters if template.counters_epoch == self._epoch else self._counters_of(template)
+        for counter in counters:
             if not (terminating and counter.living_only):
                 counter.add(row, delta)
         for term in template.term_counters or ():
@@ -277,7 +278,9 @@ class CounterRegistry:
 
         Return False, and change nothing, if not the same counters count both.
         """
-        before, after = self._counters_of(old), self._counters_of(new)
+        epoch = self._epoch
+        before = old.counters if old.counters_epoch == epoch else self._counters_of(old)
+        after = new.counters if new.counters_epoch == epoch else self._counters_of(new)
         if before != after and set(before) != set(after):
             return False
         if not new.placed:

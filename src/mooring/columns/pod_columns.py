@@ -42,6 +42,7 @@ class PodColumns:
         self.starts: npt.NDArray[np.float64] = np.zeros(_PODS, dtype=np.float64)
         #: The numbers of the pods' templates.
         self.templates: npt.NDArray[np.int64] = np.zeros(_PODS, dtype=np.int64)
+        #: The requests by slot; all 0 beyond the last entry.
         self.amounts: npt.NDArray[np.int64] = np.zeros((_PODS, slots), dtype=np.int64)
 
     def __len__(self) -> int:
@@ -55,14 +56,13 @@ class PodColumns:
         pod = info.pod
         assign(info, "index", index)
         self.infos.append(info)
+        template, start, amounts = info.template, pod.status.start_time, self.amounts
         self.rows[index] = row
-        self.priorities[index] = pod.priority
-        self.starts[index] = start_of(pod)
-        self.templates[index] = info.template.number
-        amounts = self.amounts[index]
-        amounts[:] = 0
-        for slot, amount in info.template.scalars:
-            amounts[slot] = amount
+        self.priorities[index] = pod.spec.priority or 0
+        self.starts[index] = parse_time(start) if start else math.inf
+        self.templates[index] = template.number
+        for slot, amount in template.scalars:
+            amounts[index, slot] = amount
 
     def add_all(self, groups: Mapping[PodTemplate, TemplatePods]) -> None:
         """Add pods by template."""
@@ -88,14 +88,14 @@ class PodColumns:
         self.priorities[first:last] = [info.pod.spec.priority or 0 for info in infos]
         self.starts[first:last] = [start for group in groups.values() for start in group.starts]
         self.templates[first:last] = numbers
-        self.amounts[first:last] = 0
         for slot, (indexes, amounts) in columns.items():
             self.amounts[indexes, slot] = amounts
 
     def update(self, info: PodInfo) -> None:
         """Update the start time and template of a pod whose requests are the same."""
-        self.starts[info.index] = start_of(info.pod)
-        self.templates[info.index] = info.template.number
+        index, start = info.index, info.pod.status.start_time
+        self.starts[index] = parse_time(start) if start else math.inf
+        self.templates[index] = info.template.number
 
     def remove(self, info: PodInfo) -> None:
         """Remove a pod."""
@@ -110,6 +110,7 @@ class PodColumns:
             self.starts[index] = self.starts[last]
             self.templates[index] = self.templates[last]
             self.amounts[index] = self.amounts[last]
+        self.amounts[last] = 0
 
     def _grow(self) -> None:
         size = 2 * len(self.rows)

@@ -105,6 +105,8 @@ class NodeTable:
         #: Rows whose node changed, and rows whose node or pods changed.
         self.node_changes = ChangeLog()
         self.changes = ChangeLog()
+        #: Whether other labels of a pod change its row too: users' plugins may read them, the built-in ones count pods.
+        self.marks_labels = True
         #: Increases when rows are added or removed: data computed for all rows is then stale.
         self.structure = 0
         self._arrivals = 0
@@ -252,7 +254,7 @@ class NodeTable:
 
     def add_pod(self, pod: Pod, node_name: str | None = None) -> PodInfo:
         """Add a pod to a node (by default the one in its spec), or replace the pod with that uid."""
-        uid, name = pod.uid, node_name or pod.node_name
+        uid, name = pod.metadata.uid, node_name or pod.spec.node_name
         known = self.pods.get(uid)
         template = self.templates.of(pod) if known is None else self.templates.of_update(known.pod, pod)
         if known is not None:
@@ -277,15 +279,17 @@ class NodeTable:
         """
         old, node = info.template, info.node
         assert node is not None
-        if self._listeners_for(old) or all(each() is not template for each in old.by_labels.values()):
+        if self._listeners_for(old) or not old.differs_by_labels(template):
             return False
         template.share_affinity(old)
-        if not self.counters.pod_relabelled(old, template, node.row, terminating=pod.is_terminating):
+        terminating = pod.metadata.deletion_timestamp is not None
+        if not self.counters.pod_relabelled(old, template, node.row, terminating=terminating):
             return False
         assign(info, "pod", pod)
         assign(info, "template", template)
         self.pod_columns.update(info)
-        self.changes.mark(node.row)
+        if self.marks_labels:
+            self.changes.mark(node.row)
         return True
 
     def add_pods(self, pods: Iterable[Pod]) -> list[Pod]:
@@ -350,12 +354,11 @@ class NodeTable:
         np.add.at(self.pod_count, everywhere, 1)
 
     def _add_new(self, pod: Pod, template: PodTemplate, name: str) -> PodInfo:
-        uid = pod.uid
         info = PodInfo(pod, template)
-        self.pods[uid] = info
+        self.pods[pod.metadata.uid] = info
         row = self.row_of.get(name)
         if row is None:
-            self._orphans.setdefault(name, {})[uid] = info
+            self._orphans.setdefault(name, {})[pod.metadata.uid] = info
         else:
             self._attach(info, self.nodes[row])
         return info
@@ -376,14 +379,14 @@ class NodeTable:
         return info
 
     def _attach(self, info: PodInfo, node: NodeInfo) -> None:
-        row, template, pod = node.row, info.template, info.pod
+        row, template, metadata = node.row, info.template, info.pod.metadata
         assign(info, "node", node)
-        node._pods[pod.uid] = info
+        node._pods[metadata.uid] = info
         self._count_amounts(template, row, 1)
         self.pod_columns.add(info, row)
         if template.host_ports:
             self.ports.add(template.host_ports, row, 1)
-        self.counters.pods_changed(template, row, 1, terminating=pod.is_terminating)
+        self.counters.pods_changed(template, row, 1, terminating=metadata.deletion_timestamp is not None)
         for listener in self._listeners_for(template):
             listener.pod_added(info, row)
         self.changes.mark(row)

@@ -160,6 +160,13 @@ class PodTemplate:
         other.constraints = self.constraints
         return other
 
+    def differs_by_labels(self, other: PodTemplate) -> bool:
+        """Return whether another template is known to differ by its labels only."""
+        for each in self.by_labels.values():
+            if each() is other:
+                return True
+        return False
+
     @property
     def affinity(self) -> PodAffinityTerms:
         """The pod's compiled affinity and anti-affinity terms."""
@@ -250,7 +257,10 @@ class TemplateRegistry:
             and not _given(new)
         ):
             known = self.of(old)
-            new.__dict__[_CACHE] = known if before.labels == after.labels else self._relabelled(known, new)
+            template = known if _labels(before) == _labels(after) else self._relabelled(known, new)
+            if template.registry_number == self._number:  # it may be too large to be kept
+                new.__dict__[_CACHE] = template
+                return template
         return self.of(new)
 
     def _relabelled(self, known: PodTemplate, pod: Pod) -> PodTemplate:

@@ -1,9 +1,9 @@
 """The API resources of each kind: group, version, plural and scope."""
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -42,7 +42,12 @@ from mooring.api.volcano_jobs import Command, JobFlow, JobTemplate, VolcanoCronJ
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 #: Names that need no quoting in a URL. Nearly all names match, and a match is faster than quoting.
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_is_plain: Final = re.compile(r"[A-Za-z0-9_.-]+").fullmatch
+
+
+@functools.lru_cache(maxsize=1024)
+def _collection(root: str, namespace: str, plural: str) -> str:
+    return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{root}/{plural}"
 
 
 @dataclass(frozen=True)
@@ -65,15 +70,12 @@ class Resource(Generic[ObjectT]):
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of a collection, an object or a subresource. No namespace means all namespaces."""
-        path = self._root
-        if self.namespaced and namespace:
-            path = f"{path}/namespaces/{_quoted(namespace)}"
-        path = f"{path}/{self.plural}"
+        path = _collection(self._root, namespace if self.namespaced else "", self.plural)
         if name:
-            path = f"{path}/{_quoted(name)}"
+            path = f"{path}/{name if _is_plain(name) else quote(name, safe='')}"
         return f"{path}/{subresource}" if subresource else path
 
-    @cached_property
+    @functools.cached_property
     def _root(self) -> str:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
@@ -86,10 +88,6 @@ def custom_resource(
 ) -> Resource[ObjectT]:
     """Return the resource of a custom kind. `model` is the struct that its objects are decoded into."""
     return Resource(model, group, version, kind, plural, namespaced)
-
-
-def _quoted(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 def plural_of(kind: str) -> str:

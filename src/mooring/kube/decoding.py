@@ -7,7 +7,7 @@ scheduler. Values that are nested too deeply for the decoders are removed first.
 
 import functools
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -118,6 +118,10 @@ class WatchEvent(NamedTuple, Generic[ObjectT]):
     version: str
 
 
+#: Makes a watch event without Python code.
+_make_event: Final[Callable[[tuple[Any, Any, str]], WatchEvent[Any]]] = functools.partial(tuple.__new__, WatchEvent)
+
+
 def continue_token(body: bytes) -> str:
     """Return the token for the next page without decoding the items; empty if it is not at the start of the list."""
     head = body[:_HEAD_BYTES]
@@ -156,6 +160,33 @@ def _decode_page(body: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadAnswer(f"a list of {model.__name__} is not JSON: {error}") from None
     return Page(items, metadata.resource_version, metadata.continue_)
+
+
+def decode_lines(
+    lines: Iterable[bytes], resource: Resource[ObjectT], on_invalid: OnInvalid | None = None
+) -> "tuple[list[WatchEvent[ObjectT]], ApiError | None]":
+    """Decode watch events; return also the error with which the server ends the watch. Raises BadAnswer."""
+    events: list[WatchEvent[ObjectT]] = []
+    decode, kind = _line_decoder(resource.model).decode, resource.kind
+    usual = resource.caches_json is None
+    for line in lines:
+        if not line or line.isspace():
+            continue
+        if usual:
+            try:
+                decoded = decode(line)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                pass  # handled by decode_line
+            else:
+                found = decoded.object
+                if decoded.type in _KNOWN_TYPES and found.kind == kind:
+                    events.append(_make_event((decoded.type, found, found.metadata.resource_version)))
+                    continue
+        event = decode_line(line, resource, on_invalid)
+        if isinstance(event, ApiError):
+            return events, event
+        events.append(event)
+    return events, None
 
 
 def decode_line(
@@ -244,13 +275,19 @@ def check_object(body: bytes, expected: Expected) -> None:
         start = " ".join(body[:60].decode("utf-8", "replace").split())
         raise BadAnswer(f"the response is not an object of Kubernetes but {start!r}: {_ADVICE}")
     if kind == "Status":
-        if bytes(head.status) != b'"Success"':
+        if head.status != _SUCCESS:
             raise BadAnswer("the response has a code of success but is a Status without success")
         if expected.or_status or expected.kind in ("", "Status"):
             return
     if expected.kind and kind != expected.kind:
         raise BadAnswer(f"the response is not a {expected.kind} but a {shortened(kind, 60)}")
     found = head.metadata or _HeadMeta()
+    if (
+        found.name == (expected.name or found.name)
+        and found.namespace == (expected.namespace or found.namespace)
+        and found.uid == (expected.uid or found.uid)
+    ):
+        return
     for field in ("name", "namespace", "uid"):
         wanted, got = getattr(expected, field), getattr(found, field)
         if wanted and got != wanted:
@@ -327,6 +364,7 @@ def _bare(raw: msgspec.Raw) -> KubeObject:
 
 
 _heads: Final = msgspec.json.Decoder(_Head)
+_SUCCESS: Final = msgspec.Raw(b'"Success"')
 
 
 @functools.lru_cache(maxsize=_DECODERS)

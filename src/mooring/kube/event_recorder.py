@@ -138,6 +138,8 @@ class EventRecorder:
         self._busy = 0
         #: The senders that wait for an event. An event wakes only one of them.
         self._waiting: deque[asyncio.Future[None]] = deque()
+        #: How many senders were woken and have not run since.
+        self._woken = 0
         #: Whether a sender looks from time to time if events may be sent. The others wait.
         self._looking = False
         self._idle = asyncio.Event()
@@ -229,6 +231,7 @@ class EventRecorder:
             sender = self._waiting.popleft()
             if not sender.done():  # it may be cancelled
                 sender.set_result(None)
+                self._woken += 1
                 return
 
     def _remember(self, entry: _Entry) -> None:
@@ -243,10 +246,12 @@ class EventRecorder:
             log.warning("events are dropped: the queue is full", dropped=self.dropped, waiting=self._limit)
 
     async def _send_all(self) -> None:
+        loop = asyncio.get_running_loop()  # once, because it is a system call
         while True:
-            await self._turn()
+            if not self._queue or self._looking or self._held():
+                await self._turn(loop)
             entry = self._queue.popleft()
-            if self._queue and self._waiting:
+            if len(self._queue) > self._woken and self._waiting:
                 self._wake_sender()
             entry.queued = False
             if entry.busy:
@@ -268,13 +273,16 @@ class EventRecorder:
                 if not self._queue and not self._busy:
                     self._idle.set()
 
-    async def _turn(self) -> None:
+    async def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait until there is an event that may be sent."""
         while True:
             if not self._queue or self._looking:
-                woken = asyncio.get_running_loop().create_future()
+                woken = loop.create_future()
                 self._waiting.append(woken)
-                await woken
+                try:
+                    await woken
+                finally:
+                    self._woken -= woken.done() and not woken.cancelled()
             elif self._held():
                 self._looking = True
                 try:
@@ -292,39 +300,34 @@ class EventRecorder:
         return age < _HOLD_SECONDS or (age < 2 * _HOLD_SECONDS and self._busy >= _SENDERS_WHILE_HELD)
 
     async def _send(self, entry: _Entry) -> None:
+        namespace, core = entry.key.regarding.namespace or "default", entry.key.core
         backoff: Backoff | None = None
         while True:
+            created = entry.created
             try:
-                await self._write(entry)
+                if created:
+                    patch = msgspec.json.encode(_counted(entry) if core else {"series": _series(entry)})
+                    await self._sink.patch_event(namespace, entry.name, patch, core=core)
+                else:
+                    make = self._core_event if core else self._event
+                    await self._sink.create_event(make(entry, namespace))
             except KubeError as error:
+                if created and isinstance(error, NotFound):
+                    entry.created = False
+                    continue
+                if not created and isinstance(error, AlreadyExists):  # an earlier attempt succeeded
+                    entry.created = True
+                    if entry.count > 1:
+                        continue
+                    return
                 backoff = backoff or Backoff(first=0.5, cap=10.0, random=self._random)
                 if backoff.tries >= _tries(error):
                     log.warning("the server rejected an event", name=entry.name, error=str(error))
                     return
                 await asyncio.sleep(backoff.next())
             else:
+                entry.created = True
                 return
-
-    async def _write(self, entry: _Entry) -> None:
-        namespace = entry.key.regarding.namespace or "default"
-        if entry.created:
-            core = entry.key.core
-            patch = msgspec.json.encode(_counted(entry) if core else {"series": _series(entry)})
-            try:
-                await self._sink.patch_event(namespace, entry.name, patch, core=core)
-            except NotFound:
-                entry.created = False
-            else:
-                return
-        try:
-            made = self._core_event(entry, namespace) if entry.key.core else self._event(entry, namespace)
-            await self._sink.create_event(made)
-        except AlreadyExists:
-            # An earlier attempt succeeded.
-            entry.created = True
-            if entry.count > 1:
-                await self._write(entry)
-        entry.created = True
 
     def _event(self, entry: _Entry, namespace: str) -> Event:
         key = entry.key

@@ -59,7 +59,9 @@ class ObjectStore(Generic[ObjectT]):
 
     def key(self, value: ObjectT) -> str:
         """Return the key of an object."""
-        return f"{value.namespace}/{value.metadata.name}" if self._namespaced else value.metadata.name
+        metadata = value.metadata
+        # The namespace of some kinds has a default.
+        return f"{metadata.namespace or value.namespace}/{metadata.name}" if self._namespaced else metadata.name
 
     def begin(self, *, accept_older: bool = False) -> None:
         """Begin a complete list. Objects that are not observed until `end` are deleted.
@@ -100,18 +102,16 @@ class ObjectStore(Generic[ObjectT]):
             self._seen.add(key)
         old = self._objects.get(key)
         if old is None:
-            changes.append(Change(None, value))
+            changes.append(_make_change((None, value)))
         elif old.metadata.uid != value.metadata.uid:
             changes.append(Change(old, None))
             changes.append(Change(None, value))
-        elif self._differs(value.metadata.resource_version, old.metadata.resource_version):
-            changes.append(Change(old, value))
         else:
-            return
+            version, stored = value.metadata.resource_version, old.metadata.resource_version
+            if version == stored or not (self._accepts_older or is_newer(version, stored)):
+                return
+            changes.append(_make_change((old, value)))
         self._objects[key] = value
-
-    def _differs(self, version: str, stored: str) -> bool:
-        return version != stored if self._accepts_older else is_newer(version, stored)
 
     def remove(self, value: ObjectT, changes: list[Change[ObjectT]]) -> None:
         """Delete an object and add the change to `changes`."""
@@ -132,6 +132,8 @@ def is_newer(version: str, than: str) -> bool:
     # Versions are numbers in practice. If they are not, any other version counts as newer.
     if version.isdecimal() and than.isdecimal():
         # Compare as text, because Python does not convert very long numbers.
+        if len(version) == len(than):
+            return version > than
         left, right = version.lstrip("0"), than.lstrip("0")
         return (len(left), left) > (len(right), right)
     return True

@@ -25,7 +25,7 @@ from mooring.kube.client_errors import (
     TooManyRequests,
     Unauthorized,
 )
-from mooring.kube.decoding import INITIAL_EVENTS_END, WatchEvent, decode_line
+from mooring.kube.decoding import INITIAL_EVENTS_END, WatchEvent, decode_lines
 from mooring.kube.object_store import Change, ObjectStore, is_newer
 from mooring.kube.rest import PAGE_SIZE, Client, query
 from mooring.kube.retry_backoff import Backoff
@@ -213,26 +213,26 @@ class Reflector(Generic[ObjectT]):
     def _handle_batch(self, batch: list[WatchEvent[ObjectT]]) -> None:
         changes: list[Change[ObjectT]] = []
         version = self._version
-        for event in batch:
-            if version and _is_older(event.version, version):
+        for kind, found, observed in batch:
+            if version and _is_older(observed, version):
                 # The events before are valid. A new list tells what happened.
                 self._notify(changes)
                 self._version = self._newest = version
-                raise WentBack(f"a watch went back from the version {version} to {shortened(event.version, 60)}")
-            if event.type == "BOOKMARK":
-                if not version and _ends_list(event):
+                raise WentBack(f"a watch went back from the version {version} to {shortened(observed, 60)}")
+            if kind == "BOOKMARK":
+                if not version and _ends_list(found):
                     self._notify(changes)
                     changes = []
-                    self._finish_list(event.version)
+                    self._finish_list(observed)
                     version = self._version
-            elif event.object is None:
+            elif found is None:
                 pass
-            elif event.type == "DELETED":
-                self._known.remove(event.object, changes)
+            elif kind == "DELETED":
+                self._known.remove(found, changes)
             else:
-                self._known.store(event.object, changes)
-            if version and event.version:
-                version = event.version
+                self._known.store(found, changes)
+            if version and observed:
+                version = observed
         self._notify(changes)
         self._version = version
         self._newest = version or self._newest
@@ -262,12 +262,14 @@ class Reflector(Generic[ObjectT]):
         await asyncio.sleep(delay)
 
 
-def _ends_list(event: WatchEvent[ObjectT]) -> bool:
-    return event.object is not None and event.object.metadata.annotations.get(INITIAL_EVENTS_END) == "true"
+def _ends_list(bookmark: KubeObject | None) -> bool:
+    return bookmark is not None and bookmark.metadata.annotations.get(INITIAL_EVENTS_END) == "true"
 
 
 def _is_older(version: str, than: str) -> bool:
     """Return whether a resource version is older than another. Those that are not numbers cannot be compared."""
+    if version >= than and len(version) == len(than):
+        return False  # the usual case, whether or not both are numbers
     return version.isdecimal() and than.isdecimal() and is_newer(than, version)
 
 
@@ -325,18 +327,11 @@ async def watch(
             lines = b"".join(parts).split(b"\n")
             rest = lines.pop()
             parts, size = [rest], len(rest)
-            batch: list[WatchEvent[ObjectT]] = []
-            for line in lines:
-                if not line.strip():
-                    continue
-                event = decode_line(line, selection.resource, client.on_invalid)
-                if isinstance(event, ApiError):
-                    if batch:
-                        yield batch
-                    raise event
-                batch.append(event)
+            batch, ended = decode_lines(lines, selection.resource, client.on_invalid)
             if batch:
                 yield batch
+            if ended is not None:
+                raise ended
         rest = b"".join(parts)
         if rest.strip() and not rest.lstrip().startswith(b"{"):
             raise BadAnswer(f"a watch of {selection.resource} is not a stream of JSON but {rest[:60]!r}")

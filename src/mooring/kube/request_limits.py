@@ -116,7 +116,8 @@ class RateLimiter:
 
     def try_acquire(self, now: float) -> bool:
         """Take a token if there is one and no request waits for it. Never waits. `now` is the time of the clock."""
-        return self._qps <= 0 or (not self._waiters and self._take(now))
+        # Without a timer, no request waits.
+        return self._qps <= 0 or ((self._timer is None or not self._waiters) and self._take(now))
 
     async def acquire(self, priority: Priority = Priority.STATUS) -> None:
         """Wait for a token. A request that is cancelled while waiting takes none."""

@@ -102,12 +102,13 @@ _ANY: Final = Expected()
 class RequestObserver(Protocol):
     """What learns about the requests of a client, such as metrics."""
 
-    def request_finished(self, method: str, status: int, seconds: float, *, sent: int, received: int) -> None:
-        """Record a request with the sizes of its bodies; a status of 0 means that there was no response."""
-        ...
+    def request_finished(
+        self, method: str, status: int, seconds: float, *, limited: float | None, sent: int, received: int
+    ) -> None:
+        """Record a request with the sizes of its bodies; a status of 0 means that there was no response.
 
-    def request_limited(self, method: str, seconds: float) -> None:
-        """Record how long a request waited for the rate limit."""
+        ``limited`` is how many seconds it waited for the rate limit before; None if it is a watch.
+        """
         ...
 
     def request_retried(self, method: str, status: int) -> None:
@@ -264,11 +265,11 @@ class Client:
         try:
             async with self._http.stream(target, idle=self.timeouts.watch_idle) as chunks:
                 opened = True
-                self._report("GET", 200, begun)
+                self._report("GET", 200, begun, None)
                 yield chunks
         except KubeError as error:
             if not opened:
-                self._report("GET", getattr(error, "status", 0), begun)
+                self._report("GET", getattr(error, "status", 0), begun, None)
             raise
 
     async def admit(self, priority: Priority = Priority.STATUS) -> None:
@@ -482,11 +483,9 @@ class Client:
         sent = len(body) if body is not None else 0
         backoff: Backoff | None = None
         while True:
-            begun = self._clock()
+            begun, limited = self._clock(), 0.0
             if not self._limiter.try_acquire(begun):
-                begun = await self._admitted(method, priority)
-            elif self._observer is not None:
-                self._observer.request_limited(method, 0.0)
+                begun, limited = await self._admitted(priority)
             try:
                 if fence is not None and not fence():
                     raise NotLeading(NOT_LEADING)
@@ -500,39 +499,42 @@ class Client:
             except KubeError as error:
                 backoff = backoff or self._backoff()
                 harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
-                await self._failed(method, error, begun, backoff, idempotent=harmless, sent=sent, waits=waits)
+                await self._failed(method, error, begun, limited, backoff, idempotent=harmless, sent=sent, waits=waits)
             else:
-                self._report(method, answer.status, begun, sent=sent, received=len(answer.body))
+                if self._observer is not None:
+                    seconds, received = self._clock() - begun, len(answer.body)
+                    self._observer.request_finished(
+                        method, answer.status, seconds, limited=limited, sent=sent, received=received
+                    )
                 return answer
 
     async def _download(self, target: str) -> bytes:
         """Send a GET request with a timeout for each part of the response instead of the whole."""
         backoff = self._backoff()
         while True:
-            begun = await self._admitted("GET", Priority.STATUS)
+            begun, limited = await self._admitted(Priority.STATUS)
             try:
                 async with self._http.stream(target, idle=self.timeouts.listing) as chunks:
                     body = b"".join([chunk async for chunk in chunks.iter_any()])
             except KubeError as error:
-                await self._failed("GET", error, begun, backoff, idempotent=True)
+                await self._failed("GET", error, begun, limited, backoff, idempotent=True)
             else:
-                self._report("GET", 200, begun, received=len(body))
+                self._report("GET", 200, begun, limited, received=len(body))
                 return body
 
-    async def _admitted(self, method: str, priority: Priority) -> float:
-        """Wait for the rate limit. Return the time after that."""
+    async def _admitted(self, priority: Priority) -> tuple[float, float]:
+        """Wait for the rate limit. Return the time after that, and the seconds that it took."""
         asked = self._clock()
         await self._limiter.acquire(priority)
         begun = self._clock()
-        if self._observer is not None:
-            self._observer.request_limited(method, begun - asked)
-        return begun
+        return begun, begun - asked
 
     async def _failed(
         self,
         method: str,
         error: KubeError,
         begun: float,
+        limited: float,
         backoff: Backoff,
         *,
         idempotent: bool,
@@ -544,7 +546,7 @@ class Client:
         Without ``waits``, a server that is too busy has refused it.
         """
         status = getattr(error, "status", 0)
-        self._report(method, status, begun, sent=sent)
+        self._report(method, status, begun, limited, sent)
         refused = not waits and isinstance(error, TooManyRequests)
         if refused or not _may_repeat(error, backoff.tries, idempotent):
             raise error
@@ -557,9 +559,12 @@ class Client:
     def _backoff(self) -> Backoff:
         return Backoff(first=0.1, cap=5.0, random=self.random)
 
-    def _report(self, method: str, status: int, begun: float, *, sent: int = 0, received: int = 0) -> None:
+    def _report(
+        self, method: str, status: int, begun: float, limited: float | None, sent: int = 0, received: int = 0
+    ) -> None:
         if self._observer is not None:
-            self._observer.request_finished(method, status, self._clock() - begun, sent=sent, received=received)
+            seconds = self._clock() - begun
+            self._observer.request_finished(method, status, seconds, limited=limited, sent=sent, received=received)
 
 
 def query(**values: str | int) -> str:

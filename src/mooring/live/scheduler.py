@@ -118,7 +118,7 @@ class LiveScheduler:
             access,
             qps=connection.qps,
             burst=connection.burst,
-            may_write=self._may_write,
+            may_write=self._leadership.may_write if active_active is None else self._group_may_write,
             observer=requests,
         )
         if batch is not None:
@@ -313,7 +313,7 @@ class LiveScheduler:
 
         return FencedBinder(self._client, self._active_group, self._pod)
 
-    def _may_write(self) -> bool:
+    def _group_may_write(self) -> bool:
         return self._leadership.may_write() if self.group is None else self.group.may_write()
 
     def _active_group(self) -> ActiveActive:

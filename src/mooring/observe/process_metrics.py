@@ -27,13 +27,27 @@ _BY_VERB: Final = ("verb", "host")
 _COUNT_EVERY: Final = 512
 
 
+class _Requests:
+    """The number of requests with one method and status, and the series of the method."""
+
+    __slots__ = ("count", "duration", "limited", "received", "sent")
+
+    def __init__(self, duration: Histogram, limited: Histogram, sent: Histogram, received: Histogram) -> None:
+        self.count = 0
+        self.duration = duration
+        self.limited = limited
+        self.sent = sent
+        self.received = received
+
+
 class RestClientMetrics:
     """Counters of requests to one API server, by all clients of the process. Thread-safe: the lease has a thread."""
 
     def __init__(self, server: str) -> None:
         self._host = urlsplit(server).netloc
         self._lock = threading.Lock()
-        self._results: Counter[tuple[int, str]] = Counter()
+        #: The requests by status and method.
+        self._requests: dict[tuple[int, str], _Requests] = {}
         self._retries: Counter[tuple[int, str]] = Counter()
         self._duration = Histograms(
             "rest_client_request_duration_seconds", "Duration of requests, in seconds.", _BY_VERB, _SECONDS
@@ -46,43 +60,37 @@ class RestClientMetrics:
         )
         self._sent = Histograms("rest_client_request_size_bytes", "Size of requests, in bytes.", _BY_VERB, _BYTES)
         self._received = Histograms("rest_client_response_size_bytes", "Size of responses, in bytes.", _BY_VERB, _BYTES)
-        #: The series of each method: duration, rate limit, sent and received bytes.
-        self._by_method: dict[str, tuple[Histogram, Histogram, Histogram, Histogram]] = {}
 
-    def request_finished(self, method: str, status: int, seconds: float, *, sent: int, received: int) -> None:
-        """Count a request; a status of 0 means that there was no response."""
+    def request_finished(
+        self, method: str, status: int, seconds: float, *, limited: float | None, sent: int, received: int
+    ) -> None:
+        """Count a request; a status of 0 means that there was no response.
+
+        ``limited`` is how many seconds it waited for the rate limit before; None if that does not apply.
+        """
         with self._lock:
-            finished = self._results[status, method] = self._results[status, method] + 1
-            series = self._by_method.get(method) or self._series(method)
-            duration, _, size, answered = series
-            duration.observe(seconds)
-            size.observe(sent)
+            found = self._requests.get((status, method)) or self._requests_of(status, method)
+            found.count += 1
+            found.duration.observe(seconds)
+            found.sent.observe(sent)
+            if limited is not None:
+                found.limited.observe(limited)
             if status:
-                answered.observe(received)
-            if finished % _COUNT_EVERY == 0:
-                for histogram in series:
+                found.received.observe(received)
+            if found.count % _COUNT_EVERY == 0:
+                for histogram in (found.duration, found.limited, found.sent, found.received):
                     histogram.count_many()
-
-    def request_limited(self, method: str, seconds: float) -> None:
-        """Record how long a request waited for the rate limit."""
-        with self._lock:
-            (self._by_method.get(method) or self._series(method))[1].observe(seconds)
 
     def request_retried(self, method: str, status: int) -> None:
         """Count a request that is sent again."""
         with self._lock:
             self._retries[status, method] += 1
 
-    def _series(self, method: str) -> tuple[Histogram, Histogram, Histogram, Histogram]:
-        found = self._by_method.get(method)
-        if found is None:
-            host = self._host
-            found = self._by_method[method] = (
-                self._duration.child(method, host),
-                self._limited.child(method, host),
-                self._sent.child(method, host),
-                self._received.child(method, host),
-            )
+    def _requests_of(self, status: int, method: str) -> _Requests:
+        series = (
+            each.child(method, self._host) for each in (self._duration, self._limited, self._sent, self._received)
+        )
+        found = self._requests[status, method] = _Requests(*series)
         return found
 
     def families(self) -> Iterator[Metric]:
@@ -91,8 +99,8 @@ class RestClientMetrics:
             requests = CounterMetricFamily(
                 "rest_client_requests", "Requests by status code, method and host.", labels=("code", "method", "host")
             )
-            for (status, method), count in self._results.items():
-                requests.add_metric((_code(status), method, self._host), count)
+            for (status, method), found in self._requests.items():
+                requests.add_metric((_code(status), method, self._host), found.count)
             retries = CounterMetricFamily(
                 "rest_client_request_retries",
                 "Repeated requests by status code, verb and host.",
@@ -100,9 +108,9 @@ class RestClientMetrics:
             )
             for (status, method), count in self._retries.items():
                 retries.add_metric((_code(status), method, self._host), count)
-            found: list[Metric] = [requests, retries]
-            found += [each.family() for each in (self._duration, self._limited, self._sent, self._received)]
-        yield from found
+            histograms = (self._duration, self._limited, self._sent, self._received)
+            families: list[Metric] = [requests, retries, *(each.family() for each in histograms)]
+        yield from families
 
 
 def _code(status: int) -> str:

@@ -81,7 +81,7 @@ def early_failure(pod: Pod, state: CycleState, *, in_group: bool = False) -> Sch
     return ScheduleFailure(text, Status.unresolvable(text), state, result=NO_NOMINATION, rejectors=gates)
 
 
-class AssumedPod(msgspec.Struct, frozen=True):
+class AssumedPod(msgspec.Struct, eq=False):
     """A pod with a node: assumed there, reserved, and permitted or waiting at Permit. It is bound next."""
 
     queued: QueuedPod
@@ -92,7 +92,7 @@ class AssumedPod(msgspec.Struct, frozen=True):
     runner: PluginRunner
     evaluated: int
     feasible: int
-    #: Whether a Permit plugin makes the pod wait.
+    #: Whether a Permit plugin makes the pod wait. Set by ``permit``, as ``assumed_at``.
     waits: bool = False
     #: When the attempt started and when the node was chosen (``time.perf_counter``), and its record, if there is one.
     started: float = 0.0

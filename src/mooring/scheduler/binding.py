@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Coroutine
 from time import perf_counter
+from types import CoroutineType
 from typing import Any, Protocol
 
 from mooring.api.pod import Pod
@@ -36,7 +37,7 @@ def reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> St
     """Run the Reserve plugins until one fails."""
     for bound in profile.reserve:
         status = _call(bound, "Reserve", state, pod, node_name)
-        if not status.is_success:
+        if status is not SUCCESS and not status.is_success:
             return status
     return SUCCESS
 
@@ -95,7 +96,7 @@ def pre_flight(
     started = perf_counter()
     status, pre_binders = _pre_flight(profile, state, pod, node_name)
     # As in kube-scheduler, the metric is Skip if all plugins skip.
-    observe(points, "PreBindPreFlight", status if pre_binders or not status.is_success else SKIP, started)
+    observe(points, "PreBindPreFlight", status if pre_binders or status is not SUCCESS else SKIP, started)
     return status, pre_binders
 
 
@@ -105,10 +106,11 @@ def _pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) -
         status = SUCCESS
         if pre_flight is not None:
             status = _call(pre_flight, "PreBindPreFlight", state, pod, node_name, skip=True)
-        if status.is_success:
-            pre_binders.append(bound)
-        elif status.code is not Code.SKIP:
+        if status.code is Code.SKIP:
+            continue
+        if status is not SUCCESS and not status.is_success:
             return status, ()
+        pre_binders.append(bound)
     return SUCCESS, tuple(pre_binders)
 
 
@@ -135,7 +137,7 @@ async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
     """Run the Bind plugins until one does not skip the pod."""
     for bound in profile.bind:
         status = await _call_async(bound, "Bind", state, pod, node_name, skip=True)
-        if status.code is not Code.SKIP:
+        if status is SUCCESS or status.code is not Code.SKIP:
             return status
     return Status(Code.SKIP, ("all bind plugins skipped the pod",))
 
@@ -186,7 +188,9 @@ def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str,
     except BaseException as error:
         contain(error)
         return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
-    return SUCCESS if answer is None else _checked(answer, bound, point, skip=skip)
+    if answer is None:
+        return SUCCESS
+    return SKIP if skip and answer is SKIP else _checked(answer, bound, point, skip=skip)
 
 
 async def _call_async(
@@ -194,7 +198,7 @@ async def _call_async(
 ) -> Status:
     try:
         answer = bound.call(state, pod, node_name)
-        if answer is not None and inspect.isawaitable(answer):
+        if type(answer) is CoroutineType or (answer is not None and inspect.isawaitable(answer)):
             answer = await answer
     except BaseException as error:
         contain(error)

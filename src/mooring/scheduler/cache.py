@@ -6,7 +6,7 @@ pod that one of them has assumed on a node counts for the others too.
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace as _replace
 
 from mooring.api.core import Namespace
 from mooring.api.meta import KubeObject
@@ -65,20 +65,27 @@ class Cache:
         if pod.is_finished:
             self.remove(pod)
             return
+        if pod.spec.node_name:
+            self.put_placed(pod)
+            return
         self.objects.put(pod)
-        if pod.node_name:
-            uid = pod.uid
-            self.nominator.remove(uid)
-            self.assumed.discard(uid)
-            self.table.add_pod(pod)
-            if uid in self.table.evicting:
-                self._touch(pod)  # it was assumed, and counts as releasing now
-        elif pod.status.nominated_node_name and pod.uid not in self.table.pods and not pod.spec.scheduling_gates:
+        if pod.status.nominated_node_name and pod.uid not in self.table.pods and not pod.spec.scheduling_gates:
             self.nominate(pod, pod.status.nominated_node_name)  # a gated pod reserves no room yet
+
+    def put_placed(self, pod: Pod) -> None:
+        """Apply a pod with a node that was added or updated, and is not finished."""
+        uid = pod.metadata.uid
+        self.objects.lister(Pod).put(pod)
+        self.nominator.remove(uid)
+        self.assumed.discard(uid)
+        self.table.add_pod(pod)
+        if uid in self.table.evicting:
+            self._touch(pod)  # it was assumed, and counts as releasing now
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Reserve room for a pod on a node."""
-        counted = placed(pod, node_name, claims) if (claims := _claim_statuses(pod)) else pod
+        claims = pod.status.node_allocatable_resource_claim_statuses
+        counted = placed(pod, node_name, claims) if claims else pod
         self.nominator.add(PodInfo(pod, self.table.template(counted)), node_name)
 
     def assume(self, pod: Pod, node_name: str, claims: ClaimStatuses = ()) -> PodInfo:
@@ -86,7 +93,7 @@ class Cache:
 
         ``claims`` is what the devices of its claims take from the resources of the node.
         """
-        uid = pod.uid
+        uid = pod.metadata.uid
         known = self.table.pods.get(uid)
         if known is not None and known.pod.node_name:
             raise CacheError(f"pod {pod.namespace}/{pod.name} is on a node already")
@@ -122,13 +129,8 @@ class Cache:
 
 def placed(pod: Pod, node_name: str, claims: ClaimStatuses = ()) -> Pod:
     """Return a copy of the pod as it will be once it is bound, with its compiled template if that stays the same."""
-    copy = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
-    if claims or _claim_statuses(pod):
-        status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=claims)
-        return msgspec.structs.replace(copy, status=status)
+    copy = _replace(pod, spec=_replace(pod.spec, node_name=node_name))
+    if claims or pod.status.node_allocatable_resource_claim_statuses:
+        return _replace(copy, status=_replace(pod.status, node_allocatable_resource_claim_statuses=claims))
     copy.__dict__.update(pod.__dict__)
     return copy
-
-
-def _claim_statuses(pod: Pod) -> ClaimStatuses:
-    return pod.status.node_allocatable_resource_claim_statuses

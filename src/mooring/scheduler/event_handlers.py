@@ -28,7 +28,10 @@ class EventHandlers:
     def put(self, item: KubeObject) -> None:
         """Handle an added or changed object."""
         if isinstance(item, Pod):
-            self._put_pod(item)
+            if item.spec.node_name and not item.is_finished:
+                self._put_placed(item)
+            else:
+                self._put_pod(item)
         elif isinstance(item, Node):
             self._put_node(item)
         else:
@@ -118,26 +121,9 @@ class EventHandlers:
         self.queue.assigned_pod_deleted(pod, only=lambda other: other.priority <= pod.priority)
 
     def _put_pod(self, pod: Pod) -> None:
+        """Handle a pod that is finished or has no node."""
         if pod.is_finished:
             self._remove_pod(pod)
-        elif pod.node_name:
-            uid, observer = pod.uid, self.observer
-            known = self.cache.table.pods.get(uid)
-            if known is None and self.cache.objects.lister(Pod).get(pod.name, pod.namespace) is None:
-                self._add_placed(pod)
-                return
-            old = known.pod if known is not None and uid not in self.cache.assumed else None
-            waited = old is None and observer is not None and observer.logs and self._unscheduled(pod) is not None
-            self.cache.put(pod)
-            self.queue.delete(pod)
-            if observer is not None:
-                observer.left(pod)
-                if old is None:
-                    observer.scheduled_pod_added(pod, waited=waited)
-            if old is None:
-                self.queue.assigned_pod_added(pod)  # as in kube-scheduler, only when the binding is observed
-            else:
-                self.queue.assigned_pod_updated(old, pod)
         elif pod.scheduler_name in self.profiles.runners:
             if self._takes(pod):
                 self._put_unscheduled(pod)
@@ -145,6 +131,26 @@ class EventHandlers:
                 self._put_foreign(pod)
         else:
             self.cache.objects.put(pod)  # another scheduler's pod, but plugins may count it
+
+    def _put_placed(self, pod: Pod) -> None:
+        """Handle a pod with a node: most often the binding of an assumed pod, or a report of the kubelet."""
+        cache, observer, uid = self.cache, self.observer, pod.metadata.uid
+        known = cache.table.pods.get(uid)
+        if known is None and cache.objects.lister(Pod).get(pod.name, pod.namespace) is None:
+            self._add_placed(pod)
+            return
+        old = known.pod if known is not None and uid not in cache.assumed else None
+        waited = old is None and observer is not None and observer.logs and self._unscheduled(pod) is not None
+        cache.put_placed(pod)
+        self.queue.delete(pod)
+        if observer is not None:
+            observer.left(pod)
+            if old is None and observer.logs:
+                observer.scheduled_pod_added(pod, waited=waited)
+        if old is None:
+            self.queue.assigned_pod_added(pod)  # as in kube-scheduler, only when the binding is observed
+        else:
+            self.queue.assigned_pod_updated(old, pod)
 
     def _add_placed(self, pod: Pod) -> None:
         """Handle a pod that is new and has a node, as most pods at start-up: nothing else refers to it yet."""

@@ -248,7 +248,7 @@ class Observer:
     def bound(self, queued: QueuedPod, started: float, decided: float, decision: Decision | None) -> None:
         """Record a bound pod."""
         now = perf_counter()
-        if (span := self._spans.pop(queued.uid, None)) is not None:
+        if self._spans and (span := self._spans.pop(queued.uid, None)) is not None:
             span.end(SCHEDULED)
         if decision is not None:
             decision.outcome = "bound"

@@ -115,6 +115,7 @@ class Profiles:
         self._guards = guards
         self._sampler = Sampler(cache.table)
         self.runners: dict[str, PluginRunner] = {}
+        cache.table.marks_labels = False  # unless a plugin may read them
         self._build(config, plugins, {})
         self.activate()
 
@@ -154,6 +155,8 @@ class Profiles:
         registry = {**BUILTIN, **(plugins or {})}
         builtin = frozenset(BUILTIN.keys() - (plugins or {}).keys())
         for profile in config.profiles:
+            if not builtin.issuperset(each.name for enabled in profile.plugins.values() for each in enabled):
+                self.cache.table.marks_labels = True
             old = before.get(profile.scheduler_name)
             handle = old.handle if old is not None else self._make_handle(profile_name=profile.scheduler_name)
             reused = _reusable(old.profile, profile, registry) if old is not None else {}

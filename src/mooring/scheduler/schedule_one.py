@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -153,11 +152,11 @@ class ScheduleOne:
             return FailedAttempt(queued, failure)
 
     def _skip(self, pod: Pod, runner: PluginRunner) -> bool:
-        if pod.is_terminating:
+        if pod.metadata.deletion_timestamp is not None:
             note = f"skip schedule deleting pod: {pod.key}"
             runner.handle.events.record(pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=note)
             return True
-        return pod.uid in self.cache.assumed
+        return pod.metadata.uid in self.cache.assumed
 
     def attempt(
         self,
@@ -188,7 +187,9 @@ class ScheduleOne:
     ) -> Steps[AssumedPod | FailedAttempt]:
         """Choose a node, assume the pod there and run Reserve and Permit; or handle the failure."""
         started = self.observer.begin(queued) if self.observer is not None else 0.0
-        result = self.within_share(queued.pod, (yield from self.attempt(queued, runner, evaluation)))
+        result = yield from self.attempt(queued, runner, evaluation)
+        if self.cache.table.share is not None:
+            result = self.within_share(queued.pod, result)
         outcome = (
             self.handle_failure(queued, result, started, in_cycle=True)
             if isinstance(result, ScheduleFailure)
@@ -250,7 +251,7 @@ class ScheduleOne:
             evaluation.reserve = status
         if observer is not None:
             observer.lap(profile.name, "Reserve", status.code, record)
-        if not status.is_success:
+        if status is not SUCCESS and not status.is_success:
             self.undo(runner, state, pod, node_name)
             return rejected_after_filter(status, state)
         examined = result.evaluated, result.feasible
@@ -265,14 +266,16 @@ class ScheduleOne:
             evaluation.permit = status
         if observer is not None:
             observer.lap(profile.name, "Permit", status.code, record)
-        if not status.is_success and status.code is not Code.WAIT:
+        assumed.waits = status.code is Code.WAIT
+        if status is not SUCCESS and not (status.is_success or assumed.waits):
             self.undo(runner, state, pod, node_name)
             return self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
         if state.pods_to_activate:
             self.queue.activate(state.pods_to_activate)
-        if (waits := status.code is Code.WAIT) and observer is not None:
+        if assumed.waits and observer is not None:
             observer.held(record, self.profiles.waiting_pods.get(pod.uid))
-        return msgspec.structs.replace(assumed, waits=waits, assumed_at=perf_counter())
+        assumed.assumed_at = perf_counter()
+        return assumed
 
     def _clear_cached_answers(self) -> None:
         """Drop cached answers after a plugin was disabled or enabled."""
@@ -290,7 +293,7 @@ class ScheduleOne:
         except Exception as error:
             report_unexpected("a binding cycle failed", error, pod=pod.key)
             status, rejected = internal_error(error).status, False
-        if status.is_success:
+        if status is SUCCESS or status.is_success:
             return None
         async with self.lock:  # a decision in progress counts the pod on its node
             self.undo(runner, state, pod, node_name)
@@ -306,7 +309,7 @@ class ScheduleOne:
         pre_binders = profile.pre_bind
         if self._publishes:
             status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
-            if not status.is_success:
+            if status is not SUCCESS:
                 return status, False
         if pre_binders or assumed.waits:
             end = self._expect(pod, node_name) if self._publishes and self._expect is not None else None
@@ -318,13 +321,14 @@ class ScheduleOne:
             if not status.is_success:
                 return status, rejected
         else:
-            self.queue.done(assumed.queued.uid)
-            binding.observe(points, "PreBind", SUCCESS, perf_counter())
+            self.queue.done(pod.metadata.uid)
+            started = perf_counter()
+            binding.observe(points, "PreBind", SUCCESS, started)
         started = perf_counter()
         bound = await self._bind_with_extender(pod, node_name) if self._extenders is not None else None
         status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)
         started = binding.observe(points, "Bind", status, started)
-        if status.is_success:
+        if status is SUCCESS or status.is_success:
             try:
                 if profile.post_bind:
                     await binding.post_bind(profile, state, pod, node_name)

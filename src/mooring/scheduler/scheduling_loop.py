@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from mooring.api.pod import Pod
+from mooring.logs import lines_together
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.scheduler.engine import Engine
 from mooring.unexpected_errors import report_unexpected
@@ -60,6 +61,8 @@ class SchedulingLoop:
         #: The tasks that have finished a binding cycle and wait for the next.
         self._idle: list[asyncio.Future[AssumedPod | None]] = []
         self._finishing = False
+        #: The bound pods that are reported before the event loop waits again: together, which takes less time.
+        self._bound: list[AssumedPod] = []
         #: How many binding cycles are running.
         self.binding = 0
         #: Whether the maximum number of writes was reached, and decisions have not continued.
@@ -160,11 +163,12 @@ class SchedulingLoop:
 
     async def _bind_all(self, assumed: AssumedPod | None) -> None:
         """Run binding cycles, one after another, until None: to start a task takes longer than to wake one."""
+        create_future = asyncio.get_running_loop().create_future  # once, because it is a system call
         while assumed is not None:
             await self._bind(assumed)
             if self._finishing or len(self._idle) >= _MAX_IN_FLIGHT:
                 return
-            woken: asyncio.Future[AssumedPod | None] = asyncio.get_running_loop().create_future()
+            woken: asyncio.Future[AssumedPod | None] = create_future()
             self._idle.append(woken)
             del assumed  # an idle task must not keep the profile of its last pod after a reload
             assumed = await woken
@@ -172,7 +176,7 @@ class SchedulingLoop:
     async def _bind(self, assumed: AssumedPod) -> None:
         engine = self._engine
         try:
-            if (writing := self._reporter.flushed(assumed.queued.uid)) is not None:
+            if (writing := self._reporter.flushed(assumed.pod.metadata.uid)) is not None:
                 await writing  # an older failure must not be reported after the success
             failed = await engine.bind(assumed)
         except asyncio.CancelledError:
@@ -181,11 +185,22 @@ class SchedulingLoop:
         finally:
             self.binding -= 1
             if not self._full or self._has_room():
-                self.wake()
-        if failed is None:
-            self._reporter.bound(assumed)
-        else:
+                self._wake.set()
+        if failed is not None:
             await self._fail(failed)
+            return
+        if not self._bound:
+            asyncio.get_running_loop().call_soon(self._report_bound)
+        self._bound.append(assumed)
+
+    def _report_bound(self) -> None:
+        bound, self._bound = self._bound, []
+        with lines_together():
+            for assumed in bound:
+                try:
+                    self._reporter.bound(assumed)
+                except Exception as error:
+                    report_unexpected("a bound pod cannot be reported", error, pod=assumed.pod.key)
 
     async def _fail(self, failed: FailedAttempt) -> None:
         if failed.failure.result.victims:
@@ -207,3 +222,4 @@ class SchedulingLoop:
             await asyncio.wait(self._tasks, timeout=seconds)
         for task in self._tasks:
             task.cancel()
+        self._report_bound()

@@ -92,9 +92,13 @@ class BackoffQueue:
 
     def remove(self, key: str) -> QueuedPod | None:
         """Remove and return a pod; None if it is not in the queue."""
-        queued = self._rejected.remove(key) or self._failed.remove(key)
-        if queued is not None:
-            self._leave(key)
+        if key in self._rejected.entries:
+            queued = self._rejected.remove(key)
+        elif key in self._failed.entries:
+            queued = self._failed.remove(key)
+        else:
+            return None
+        self._leave(key)
         return queued
 
     def pop_early(self) -> QueuedPod | None:
@@ -114,7 +118,7 @@ class BackoffQueue:
     @property
     def may_pop_early(self) -> bool:
         """Whether ``pop_early`` would return a pod."""
-        return len(self._rejected) > 0
+        return bool(self._rejected.entries)
 
     @property
     def next_completion(self) -> float:
@@ -129,7 +133,7 @@ class BackoffQueue:
         return queued if queued is not None else self._failed.get(key)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._rejected or key in self._failed
+        return key in self._rejected.entries or key in self._failed.entries
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._failed)

@@ -14,6 +14,9 @@ import msgspec
 from mooring.scheduler.queue.queued_pod import QueuedPod
 from mooring.scheduler.queue.queueing_hints import Event
 
+#: This number of events is dropped only with the last pod: to look for the first takes longer than to keep them.
+_FEW_EVENTS = 64
+
 
 class InFlightPod(msgspec.Struct, eq=False):
     """A pod in flight."""
@@ -38,7 +41,7 @@ class InFlightPods:
 
     def start(self, queued: QueuedPod) -> bool:
         """Add a popped pod. Return False if it is already in flight."""
-        uid = queued.uid
+        uid = queued.pod.metadata.uid
         if uid in self._flights:
             return False
         self._flights[uid] = InFlightPod(queued, self._dropped + len(self._events))
@@ -72,7 +75,8 @@ class InFlightPods:
         uids.remove(uid)
         if not uids:
             del self._by_key[flight.queued.key]
-        self._prune()
+        if not self._flights or len(self._events) >= _FEW_EVENTS:
+            self._prune()
 
     def _prune(self) -> None:
         if not self._flights:

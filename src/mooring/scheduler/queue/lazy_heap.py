@@ -25,7 +25,7 @@ _SMALL = 64
 class LazyHeap:
     """Pods ordered by a sort key."""
 
-    __slots__ = ("_counter", "_entries", "_heap", "_order", "_run")
+    __slots__ = ("_counter", "_heap", "_order", "_run", "entries")
 
     def __init__(self, order: SortKey) -> None:
         self._order = order
@@ -33,13 +33,13 @@ class LazyHeap:
         #: Entries in ascending order, which are not in the heap.
         self._run: deque[_Entry] = deque()
         #: The valid entries by key.
-        self._entries: dict[str, _Entry] = {}
+        self.entries: dict[str, _Entry] = {}
         self._counter = count()
 
     def push(self, queued: QueuedPod) -> None:
         """Add a pod; it replaces another pod with the same key."""
         entry = (self._order(queued), next(self._counter), queued)
-        self._entries[queued.key] = entry
+        self.entries[queued.key] = entry
         run = self._run
         if not run or run[-1] < entry:
             run.append(entry)
@@ -49,17 +49,17 @@ class LazyHeap:
 
     def reorder(self, queued: QueuedPod) -> None:
         """Move a pod whose order has changed; it keeps its insertion number."""
-        order, number, _ = self._entries[queued.key]
+        order, number, _ = self.entries[queued.key]
         now = self._order(queued)
         if now == order:
             return
-        entry = self._entries[queued.key] = (now, number, queued)
+        entry = self.entries[queued.key] = (now, number, queued)
         heappush(self._heap, entry)
         self._rebuild_if_stale()
 
     def remove(self, key: str) -> QueuedPod | None:
         """Remove and return a pod; None if it is not in the heap."""
-        entry = self._entries.pop(key, None)
+        entry = self.entries.pop(key, None)
         if entry is None:
             return None
         self._rebuild_if_stale()
@@ -67,7 +67,7 @@ class LazyHeap:
 
     def peek(self) -> QueuedPod | None:
         """Return the first pod without removing it."""
-        heap, run, entries = self._heap, self._run, self._entries
+        heap, run, entries = self._heap, self._run, self.entries
         while run and entries.get(run[0][2].key) is not run[0]:
             run.popleft()
         while heap and entries.get(heap[0][2].key) is not heap[0]:
@@ -84,31 +84,31 @@ class LazyHeap:
                 self._run.popleft()
             else:
                 heappop(self._heap)
-            del self._entries[queued.key]
+            del self.entries[queued.key]
         return queued
 
     def get(self, key: str) -> QueuedPod | None:
         """Return a pod by key."""
-        entry = self._entries.get(key)
+        entry = self.entries.get(key)
         return None if entry is None else entry[2]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._entries
+        return key in self.entries
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Iterate over the pods in order. O(n log n)."""
-        return (entry[2] for entry in sorted(self._entries.values(), key=lambda entry: entry[:2]))
+        return (entry[2] for entry in sorted(self.entries.values(), key=lambda entry: entry[:2]))
 
     def first(self, count: int) -> list[QueuedPod]:
         """Return the first pods in order. O(n log count)."""
-        return [entry[2] for entry in nsmallest(count, self._entries.values(), key=lambda entry: entry[:2])]
+        return [entry[2] for entry in nsmallest(count, self.entries.values(), key=lambda entry: entry[:2])]
 
     def _rebuild_if_stale(self) -> None:
-        if len(self._heap) + len(self._run) > 2 * len(self._entries) + _SMALL:
-            self._heap = list(self._entries.values())
+        if len(self._heap) + len(self._run) > 2 * len(self.entries) + _SMALL:
+            self._heap = list(self.entries.values())
             heapify(self._heap)
             self._run.clear()
 

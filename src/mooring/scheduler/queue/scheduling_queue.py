@@ -182,13 +182,18 @@ class SchedulingQueue:
 
     def delete(self, pod: Pod) -> None:
         """Remove a pod that was deleted or bound; if it is in flight, it does not return to the queue."""
-        flight = self._in_flight.get(pod.uid)
+        flight = self._in_flight.get(pod.metadata.uid)
         if flight is not None:
             flight.gone = True
-        key = pod.key
-        queued = self._active.remove(key) or self._backoff.remove(key) or self._pool.remove(key)
+        queued = self._take(pod.key)
         if queued is not None:
             self.counters.release(queued)
+
+    def _take(self, key: str) -> QueuedPod | None:
+        """Remove and return a pod, wherever it waits; None if it does not wait."""
+        if key in self._active.entries:
+            return self._active.remove(key)
+        return self._backoff.remove(key) or self._pool.remove(key)
 
     def activate(self, keys: Iterable[str]) -> None:
         """Requeue pods (``namespace/name``) without an event; one in flight is retried after its backoff."""
@@ -231,9 +236,10 @@ class SchedulingQueue:
 
     def pop(self) -> QueuedPod | None:
         """Pop the next pod, or None. It is in flight until ``done`` or ``add_unschedulable``."""
-        while (queued := self._next()) is not None:
+        while (queued := self._active.pop() or self._pop_early()) is not None:
             queued.attempts += 1
-            self.counters.release(queued)
+            if queued.unschedulable_plugins or queued.pending_plugins:
+                self.counters.release(queued)
             # A pod may have been added again while in flight; it has only one attempt at a time.
             if self._in_flight.start(queued):
                 self.cycle += 1
@@ -250,8 +256,7 @@ class SchedulingQueue:
             return None
         popped = []
         for queued in found:
-            key = queued.key
-            self._active.remove(key) or self._backoff.remove(key) or self._pool.remove(key)
+            self._take(queued.key)
             queued.attempts += 1
             self.counters.release(queued)
             if queued.initial_attempt_timestamp is None:
@@ -268,12 +273,11 @@ class SchedulingQueue:
         self._to_pool(queued, _FAILED)
         self._in_flight.done(queued.uid)
 
-    def _next(self) -> QueuedPod | None:
-        queued = self._active.pop()
-        if queued is None and self._pop_from_backoff:
-            queued = self._backoff.pop_early()
-            if queued is not None:
-                self.counters.count_incoming("active", _POP_FROM_BACKOFF)
+    def _pop_early(self) -> QueuedPod | None:
+        """Pop a pod from backoff; None if that is not allowed."""
+        queued = self._backoff.pop_early() if self._pop_from_backoff else None
+        if queued is not None:
+            self.counters.count_incoming("active", _POP_FROM_BACKOFF)
         return queued
 
     def done(self, uid: str) -> None:
@@ -361,7 +365,7 @@ class SchedulingQueue:
         if not interest.exists:
             return 0
         event = Event(interest, old, new)
-        if not len(self._pool):
+        if not self._pool.pods:
             self._in_flight.record(event)
             return 0
         pods = self._pool.concerned(interest)
@@ -488,7 +492,8 @@ class SchedulingQueue:
     # Queries
 
     def _get(self, key: str) -> QueuedPod | None:
-        return self._active.get(key) or self._backoff.get(key) or self._pool.get(key)
+        entry = self._active.entries.get(key)
+        return entry[2] if entry is not None else self._backoff.get(key) or self._pool.get(key)
 
     def find(self, key: str) -> tuple[Place, QueuedPod] | None:
         """Find a pod (``namespace/name``)."""
@@ -524,7 +529,7 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether ``pop`` would return a pod (unless all are in flight already)."""
-        return len(self._active) > 0 or (self._pop_from_backoff and self._backoff.may_pop_early)
+        return bool(self._active.entries) or (self._pop_from_backoff and self._backoff.may_pop_early)
 
     def pending(self) -> dict[str, int]:
         """Return the number of pods by queue, for the metric ``pending_pods``."""

@@ -31,7 +31,8 @@ class UnschedulablePods:
     """The pods that were rejected or are gated."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[QueuedPod, tuple[_Label, ...]]] = {}
+        #: The pods and their index keys, by key.
+        self.pods: dict[str, tuple[QueuedPod, tuple[_Label, ...]]] = {}
         #: Profile -> rejecting plugin -> pods that are not gated.
         self._rejected: dict[str, dict[str, _Bucket]] = {}
         #: Gating plugin -> pods.
@@ -42,7 +43,7 @@ class UnschedulablePods:
 
     def put(self, queued: QueuedPod) -> bool:
         """Add a pod, or update its index entries. Return whether it is new."""
-        existing = self._pods.get(queued.key)
+        existing = self.pods.get(queued.key)
         if existing is not None:
             self._remove_from_index(*existing)
         if queued.gating_plugin:
@@ -52,13 +53,13 @@ class UnschedulablePods:
             labels = tuple((queued.profile, plugin) for plugin in queued.rejectors)
         for label in labels:
             self._bucket(label)[queued.key] = queued
-        self._pods[queued.key] = (queued, labels)
+        self.pods[queued.key] = (queued, labels)
         self._by_age.push(queued)
         return existing is None
 
     def remove(self, key: str) -> QueuedPod | None:
         """Remove and return a pod; None if it is not in the pool."""
-        existing = self._pods.pop(key, None)
+        existing = self.pods.pop(key, None)
         if existing is None:
             return None
         self._remove_from_index(*existing)
@@ -77,10 +78,10 @@ class UnschedulablePods:
 
     def concerned(self, interest: Interest) -> list[QueuedPod]:
         """Return the pods that an event may requeue. O(their number)."""
-        if not self._pods:
+        if not self.pods:
             return []
         if interest.wildcard:
-            return [queued for queued, _ in self._pods.values()]
+            return [queued for queued, _ in self.pods.values()]
         buckets: list[_Bucket] = []
         for profile, by_plugin in self._rejected.items():
             wanted = interest.hints.get(profile)
@@ -111,18 +112,18 @@ class UnschedulablePods:
 
     def get(self, key: str) -> QueuedPod | None:
         """Return a pod by key."""
-        existing = self._pods.get(key)
+        existing = self.pods.get(key)
         return None if existing is None else existing[0]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._pods
+        return key in self.pods
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.pods)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Iterate over the pods in no particular order."""
-        return iter([queued for queued, _ in self._pods.values()])
+        return iter([queued for queued, _ in self.pods.values()])
 
 
 #: A PreEnqueue plugin's method: None admits the pod; a reason, or a Status other than success, gates it.
