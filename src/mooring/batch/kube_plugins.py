@@ -145,7 +145,7 @@ class ImagesOnArrival(ImageLocality):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Return the scores."""
-        names, containers = self._wanted(self.handle.template(pod))
+        names, containers = self._images_of(self.handle.template(pod)).wanted
         table = nodes.table
         count = len(table)
         totals = np.zeros(count, dtype=np.int64)

@@ -43,8 +43,6 @@ from mooring.scheduler.profile import FilterPlugin, Profile, ScorePlugin
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
-#: The weighted scores of all rows by plugin, whose sum is cached. Those of the first are the rest of the sum: None.
-SummedScores = list[tuple[str, Ints | int | None]]
 #: From this many nodes on, the highest total is maintained; for fewer, a search is as fast.
 MANY_NODES = 8192
 #: Up to this many changed rows are evaluated node by node, if the plugin supports it; more are evaluated in columns.
@@ -150,6 +148,7 @@ class TemplateAnswers(CachedAnswers):
         "_node_filters",
         "_node_ok",
         "_ok",
+        "_parts",
         "_pod_filters",
         "_raw_by_node",
         "_raw_by_pods",
@@ -164,6 +163,7 @@ class TemplateAnswers(CachedAnswers):
         "_total",
         "_unchanged",
         "raw",
+        "summed_names",
         "templates",
     )
 
@@ -188,8 +188,10 @@ class TemplateAnswers(CachedAnswers):
         self._ok = AnswerColumn(True)
         #: The raw scores of declared scorers that normalize, by name.
         self.raw: dict[str, AnswerColumn] = {}
-        #: The weighted sum of the other declared scorers.
+        #: The weighted sum of the other declared scorers, their names, and the weighted scores of each but the first.
         self._total = AnswerColumn()
+        self.summed_names: tuple[str, ...] = ()
+        self._parts: list[AnswerColumn] = []
         #: The rows that pass all declared filters (None: all), and the version of ``_ok`` that they are from.
         self._rows: Rows | None = None
         self._rows_version = -1
@@ -205,7 +207,7 @@ class TemplateAnswers(CachedAnswers):
         super().drop()
         for column in (self._node_ok, self._ok, self._total):
             column.replace(0)
-        self.raw = {}
+        self.raw, self._parts = {}, []
         self._rows = self._maxima = None
         self._filter_changes.reset()
         self._score_changes.reset()
@@ -305,23 +307,29 @@ class TemplateAnswers(CachedAnswers):
         total: Ints = self._total.values
         return total
 
-    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> SummedScores | None:
-        """Update the scores of changed rows. If all scorers run for all rows, return the parts of ``total``."""
+    def summed_scores(self, row: int) -> list[int]:
+        """Return the weighted scores of a row that ``total`` is the sum of, in the order of ``summed_names``."""
+        rest = [part.at(row) for part in self._parts]
+        return [self.total.item(row) - sum(rest), *rest] if self.summed_names else rest
+
+    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+        """Update the scores of changed rows."""
         size = len(self._table.nodes)
         changed = self._score_changes.changed(size >> 2)
         if changed is None or self._skip_score != state.skip_score & profile.declared:
-            return self._run_all_scorers(profile, state, pod)
+            self._run_all_scorers(profile, state, pod)
+            return
         if not changed:
-            return None
+            return
         node_changed = self._score_changes.nodes_changed(size >> 2)
         if node_changed is None:
-            return self._run_all_scorers(profile, state, pod)
+            self._run_all_scorers(profile, state, pod)
+            return
         self._rerun_raw(self._raw_by_pods, state, pod, changed)
         if node_changed:
             self._rerun_raw(self._raw_by_node, state, pod, node_changed)
-        self._total.patch(changed, self._summed_scores(state, pod, changed), size)
+        self._rerun_summed(state, pod, changed)
         self._score_changes.advance()
-        return None
 
     def highest(self, rows: Rows | None) -> BlockMaxima | None:
         """Return ``total`` of the feasible rows, with LOWEST for the others; None if it is not maintained.
@@ -349,34 +357,25 @@ class TemplateAnswers(CachedAnswers):
         cursor.advance()
         return maxima
 
-    def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> SummedScores:
+    def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         skip = profile.declared & state.skip_score
         scorers = profile.declared_scorers(skip)
         nodes = Nodes(self._table)
         raw = self._shared(pod).scores(scorers.by_constraints, state, pod)
         for each in (*scorers.others, *scorers.by_pods):
             raw[each.name] = AnswerColumn(call_score(each, state, pod, nodes), shared=True)
-        total: Ints | None = None
-        parts: SummedScores = []
-        for plugin in scorers.summed:
-            scores = call_score(plugin, state, pod, nodes)
-            if plugin.weight != 1:
-                scores = scores * plugin.weight
-            if total is None:
-                if isinstance(scores, int):
-                    scores = np.full(len(nodes), scores, dtype=np.int64)
-                total = scores if plugin.trusted and scores.flags.owndata else scores.copy()
-                parts.append((plugin.name, None))
-            else:
-                total += scores
-                parts.append((plugin.name, scores))
+        weighted = [_weighted_scores(plugin, state, pod, nodes) for plugin in scorers.summed]
         # Only now, because a plugin may have raised.
         self._skip_score, self._summed, self._summed_singly = skip, scorers.summed, scorers.singly
         self.raw, self._raw_by_node, self._raw_by_pods = raw, scorers.by_node, scorers.by_pods
-        self._total.replace(total if total is not None else np.zeros(len(nodes), dtype=np.int64))
+        self.summed_names = tuple([plugin.name for plugin in scorers.summed])
+        self._parts = [AnswerColumn(part, shared=True) for part in weighted[1:]]
+        total = sum(weighted[1:], weighted[0]) if weighted else 0
+        if isinstance(total, int):
+            total = np.full(len(nodes), total, dtype=np.int64)
+        self._total.replace(total, shared=len(weighted) == 1)
         self._score_changes.advance()
         self._unchanged = 0
-        return parts
 
     def _rerun_raw(self, plugins: Sequence[ScorePlugin], state: CycleState, pod: Pod, rows: list[int]) -> None:
         if not plugins:
@@ -385,21 +384,32 @@ class TemplateAnswers(CachedAnswers):
         for plugin in plugins:
             self.raw[plugin.name].patch(rows, call_score(plugin, state, pod, nodes), len(self._table))
 
-    def _summed_scores(self, state: CycleState, pod: Pod, rows: list[int]) -> list[int] | Ints | int:
-        scorers = self._summed
-        if len(rows) <= _FEW and self._summed_singly:
-            totals = []
-            for row in rows:
-                node, score = self._table.nodes[row], 0
-                for plugin in scorers:
-                    score += plugin.weight * call_single_score(plugin, state, pod, node)
-                totals.append(score)
-            return totals
-        some = Nodes(self._table, np.array(rows))
-        total: Ints | int = 0
-        for plugin in scorers:
-            total = total + call_score(plugin, state, pod, some) * plugin.weight
-        return total
+    def _rerun_summed(self, state: CycleState, pod: Pod, rows: list[int]) -> None:
+        """Run the scorers of ``total`` again for some rows."""
+        scorers, size, parts = self._summed, len(self._table.nodes), self._parts
+        if not scorers:
+            return
+        if len(rows) > _FEW or not self._summed_singly:
+            some = Nodes(self._table, np.array(rows))
+            weighted = [_weighted_scores(plugin, state, pod, some) for plugin in scorers]
+            self._total.patch(rows, sum(weighted[1:], weighted[0]), size)
+            for part, scores in zip(parts, weighted[1:], strict=True):
+                part.patch(rows, scores, size)
+            return
+        for row in rows:
+            node, total, part_number = self._table.nodes[row], 0, -1
+            for plugin in scorers:
+                score = plugin.weight * call_single_score(plugin, state, pod, node)
+                if part_number >= 0:
+                    parts[part_number].set(row, score, size)
+                total += score
+                part_number += 1
+            self._total.set(row, total, size)
+
+
+def _weighted_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+    scores = call_score(plugin, state, pod, nodes)
+    return scores if plugin.weight == 1 else scores * plugin.weight
 
 
 class TemplateAnswerCache:

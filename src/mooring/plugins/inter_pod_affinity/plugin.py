@@ -29,6 +29,7 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
+from mooring.framework.status import SKIP_THIS_VERSION
 from mooring.plugins.inter_pod_affinity.filtering import AffinityState, OwnTerms, affinity_state
 from mooring.plugins.inter_pod_affinity.scoring import AffinityScores, affinity_scores, normalize
 
@@ -60,7 +61,7 @@ class InterPodAffinity(Plugin[AffinityArgs]):
             return Status.unresolvable(f"parsing pod: {terms.error}")
         unwanted = self._unwanted(template)
         if not (unwanted or terms.required or terms.required_anti):
-            return Status.skip()
+            return Status.skip() if self.existing_terms(template) else SKIP_THIS_VERSION
         state.write(_FILTER, affinity_state(table, template, self._own(template), unwanted))
         return None
 
@@ -93,7 +94,7 @@ class InterPodAffinity(Plugin[AffinityArgs]):
             return Status.error(f"failed to parse pod: {terms.error}")
         existing = self.existing_terms(template, scoring=True)
         if not (existing or terms.preferred):
-            return Status.skip()
+            return SKIP_THIS_VERSION
         scores = affinity_scores(table, self._own(template), existing, self.args.hard_pod_affinity_weight)
         if scores is None:
             return Status.skip()
@@ -109,6 +110,10 @@ class InterPodAffinity(Plugin[AffinityArgs]):
         return normalize(scores)
 
     # Terms
+
+    def skip_version(self) -> object:
+        """Return the version of the terms of placed pods."""
+        return self.handle.table.counters.terms_epoch
 
     def existing_terms(self, template: PodTemplate, *, scoring: bool = False) -> tuple[TermCounter, ...]:
         """Return the terms of placed pods that match a pod; batch sessions override this."""

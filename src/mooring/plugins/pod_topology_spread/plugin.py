@@ -30,6 +30,7 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
+from mooring.framework.status import SKIP_THIS_VERSION
 from mooring.plugins.pod_topology_spread.constraints import (
     HARD,
     SOFT,
@@ -128,9 +129,14 @@ class PodTopologySpread(Plugin[SpreadArgs]):
     # Constraints
 
     def _skip(self, pod: Pod, action: str) -> Status:
-        """Return Skip; cacheable unless services and controllers determine the constraints."""
-        own = pod.spec.topology_spread_constraints
-        return Status.skip(template=bool(own) or not self._defaults[action])
+        """Return Skip; cacheable unless a controller determines the constraints."""
+        if pod.spec.topology_spread_constraints or not self._defaults[action]:
+            return Status.skip(template=True)
+        return Status.skip() if pod.metadata.owner_references else SKIP_THIS_VERSION
+
+    def skip_version(self) -> object:
+        """Return the version of the services, which determine the constraints of pods without a controller."""
+        return self._selectors.version
 
     def _plan(self, template: PodTemplate, action: str) -> Plan | None:
         """Return the compiled constraints of one kind; None if there are none. Raises SelectorError."""
