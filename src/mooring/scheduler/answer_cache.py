@@ -47,6 +47,8 @@ Rows = npt.NDArray[np.intp]
 MANY_NODES = 8192
 #: Up to this many changed rows are evaluated node by node, if the plugin supports it; more are evaluated in columns.
 _FEW = 2
+#: How many combinations of the answers of declared filters with verdicts of others are cached.
+_COMBINED = 8
 
 
 class ConstraintAnswers(CachedAnswers):
@@ -136,11 +138,26 @@ class ConstraintAnswers(CachedAnswers):
         return Nodes(self._table, None if rows is None else np.array(rows))
 
 
+class _Combined:
+    """Which rows pass the declared filters and some lasting verdicts of others."""
+
+    __slots__ = ("mask", "rows", "verdicts", "version")
+
+    def __init__(self, version: int, verdicts: list[Verdicts], mask: Mask) -> None:
+        #: The version of the answers of the declared filters.
+        self.version = version
+        self.verdicts = verdicts
+        self.mask = mask
+        #: The rows; None for all.
+        self.rows: Rows | None = None if mask.all() else mask.nonzero()[0]
+
+
 class TemplateAnswers(CachedAnswers):
     """The answers for one template in one profile: which nodes pass the declared filters, and their declared scores."""
 
     __slots__ = (
         "_by_constraints",
+        "_combined",
         "_filter_changes",
         "_filters_singly",
         "_maxima",
@@ -195,6 +212,8 @@ class TemplateAnswers(CachedAnswers):
         #: The rows that pass all declared filters (None: all), and the version of ``_ok`` that they are from.
         self._rows: Rows | None = None
         self._rows_version = -1
+        #: The same with verdicts of other filters.
+        self._combined: list[_Combined] = []
         #: The totals of these rows, and how often they were requested since all filters or scorers ran.
         self._maxima: BlockMaxima | None = None
         self._maxima_changes: RowCursor | None = None
@@ -207,7 +226,7 @@ class TemplateAnswers(CachedAnswers):
         super().drop()
         for column in (self._node_ok, self._ok, self._total):
             column.replace(0)
-        self.raw, self._parts = {}, []
+        self.raw, self._parts, self._combined = {}, [], []
         self._rows = self._maxima = None
         self._filter_changes.reset()
         self._score_changes.reset()
@@ -220,9 +239,32 @@ class TemplateAnswers(CachedAnswers):
         ok = self._ok.values
         return None if ok is True else ok
 
+    def passing_also(self, verdicts: list[Verdicts]) -> Mask:
+        """Return which rows pass the declared filters and have none of some rejections. Do not modify it."""
+        lasting = True
+        for each in verdicts:
+            lasting = lasting and each.lasting
+        if lasting:
+            for known in self._combined:
+                if known.version == self._ok.version and known.verdicts == verdicts:
+                    return known.mask
+        ok: Mask | bool = self._ok.values
+        for each in verdicts:
+            passed = each.codes == 0
+            ok = passed if ok is True else ok & passed
+        assert not isinstance(ok, bool), "there are verdicts"
+        if lasting:
+            if len(self._combined) >= _COMBINED or (self._combined and self._combined[0].version != self._ok.version):
+                self._combined.clear()
+            self._combined.append(_Combined(self._ok.version, verdicts, ok))
+        return ok
+
     def passing_rows(self, ok: Mask) -> Rows | None:
-        """Return the rows of a mask (None: all). If it is the one that ``passing`` returned, they are cached."""
+        """Return the rows of a mask (None: all). If ``passing`` or ``passing_also`` returned it, they are cached."""
         if ok is not self._ok.values:
+            for known in self._combined:
+                if known.mask is ok:
+                    return known.rows
             return None if ok.all() else ok.nonzero()[0]
         if self._rows_version != self._ok.version:
             self._rows = None if ok.all() else ok.nonzero()[0]

@@ -20,6 +20,7 @@ from mooring.columns.counters import CounterRegistry, PodCounter, TermCounter, t
 from mooring.columns.interned import LabelColumn
 from mooring.columns.terms import AffinityTerm, PodTerm
 from mooring.framework import Nodes, NodeTable, PodTemplate, Status, Verdicts, Victims, WhatIf
+from mooring.plugins.domains import DomainVerdicts
 
 
 class Counted:
@@ -67,7 +68,7 @@ Bytes = npt.NDArray[np.int8]
 #: Verdicts by precedence: kube-scheduler reports the highest one.
 _UNWANTED, _UNWILLING, _LONELY = 1, 2, 3
 
-_STATUSES: Final = {
+STATUSES: Final = {
     _LONELY: Status.unresolvable("node(s) didn't match pod affinity rules"),
     _UNWILLING: Status.unschedulable("node(s) didn't match pod anti-affinity rules"),
     _UNWANTED: Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
@@ -198,16 +199,19 @@ class AffinityState:
 
     # Verdicts
 
-    def filter(self, nodes: Nodes) -> Verdicts | None:
+    def filter(self, nodes: Nodes, by_domain: DomainVerdicts) -> Verdicts | None:
         """Return the verdicts: affinity first, then anti-affinity, then the anti-affinity of placed pods."""
         found: Bytes | None = None
         first = self._is_first()
+        if len(self._keys) == 1:
+            (counts,) = self._keys.values()
+            return by_domain.of(nodes, counts.column, counts.verdicts(first=first))
         for counts in self._keys.values():
             answer = counts.verdicts(first=first).take(nodes.codes(counts.column))
             found = answer if found is None else np.maximum(found, answer, out=found)
         if found is None or not found.any():
             return None
-        return Verdicts(found, _STATUSES.__getitem__)
+        return Verdicts(found, STATUSES.__getitem__)
 
     def what_if(self, victims: Victims) -> WhatIf:
         """Return the model for many candidate nodes, each with its potential victims."""
@@ -278,7 +282,7 @@ class _Rule:
         codes = (existing > 0).astype(np.int8)
         codes[anti > 0] = _UNWILLING
         codes[lonely] = _LONELY
-        return Verdicts(codes, _STATUSES.__getitem__)
+        return Verdicts(codes, STATUSES.__getitem__)
 
 
 def affinity_state(

@@ -30,8 +30,9 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.status import SKIP_THIS_VERSION
-from mooring.plugins.inter_pod_affinity.filtering import AffinityState, OwnTerms, affinity_state
-from mooring.plugins.inter_pod_affinity.scoring import AffinityScores, affinity_scores, normalize
+from mooring.plugins.domains import DomainVerdicts, FeasibleDomains
+from mooring.plugins.inter_pod_affinity.filtering import STATUSES, AffinityState, OwnTerms, affinity_state
+from mooring.plugins.inter_pod_affinity.scoring import AffinityScores, affinity_scores
 
 Ints = npt.NDArray[np.int64]
 
@@ -49,6 +50,11 @@ class AffinityArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 class InterPodAffinity(Plugin[AffinityArgs]):
     """Filters and scores nodes by the pods in their topology domains."""
+
+    def setup(self) -> None:
+        """Create the caches of domains."""
+        self._by_domain = DomainVerdicts(STATUSES.__getitem__)
+        self._feasible = FeasibleDomains()
 
     # Filter
 
@@ -75,7 +81,7 @@ class InterPodAffinity(Plugin[AffinityArgs]):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """Reject nodes that violate required affinity or anti-affinity."""
-        return state.read(_FILTER).filter(nodes)
+        return state.read(_FILTER).filter(nodes, self._by_domain)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
         """Return the filter as a function of the counts in the candidates' own domains."""
@@ -101,13 +107,13 @@ class InterPodAffinity(Plugin[AffinityArgs]):
         state.write(_SCORE, scores)
         return None
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Sum the weights of each node's domains."""
-        return state.read(_SCORE).score(nodes)
+        return state.read(_SCORE).score(nodes, self._feasible)
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
         """Scale the scores to 0..100."""
-        return normalize(scores)
+        return state.read(_SCORE).normalize(scores)
 
     # Terms
 

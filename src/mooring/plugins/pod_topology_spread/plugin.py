@@ -31,6 +31,7 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.status import SKIP_THIS_VERSION
+from mooring.plugins.domains import DomainVerdicts
 from mooring.plugins.pod_topology_spread.constraints import (
     HARD,
     SOFT,
@@ -40,7 +41,7 @@ from mooring.plugins.pod_topology_spread.constraints import (
     compile_constraints,
 )
 from mooring.plugins.pod_topology_spread.default_selector import DefaultSelectors
-from mooring.plugins.pod_topology_spread.filtering import SpreadState, spread_state
+from mooring.plugins.pod_topology_spread.filtering import STATUSES, SpreadState, spread_state
 from mooring.plugins.pod_topology_spread.scoring import SpreadScores, normalize
 
 Ints = npt.NDArray[np.int64]
@@ -71,6 +72,7 @@ class PodTopologySpread(Plugin[SpreadArgs]):
         self._defaults = {action: compile_constraints(defaults, {}, action) for action in (HARD, SOFT)}
         self._selectors = DefaultSelectors(self.handle)
         comparisons = release.enabled("TaintTolerationComparisonOperators")
+        self._by_domain = DomainVerdicts(STATUSES.__getitem__)
         self._regions = Regions(self.handle.table, comparisons=comparisons)
 
     # Filter
@@ -97,7 +99,7 @@ class PodTopologySpread(Plugin[SpreadArgs]):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """Reject nodes without the topology keys, and those that would exceed the maximum skew."""
-        return state.read(_FILTER).filter(nodes)
+        return state.read(_FILTER).filter(nodes, self._by_domain)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
         """Return the filter as a function of the counts in the candidates' own domains."""
