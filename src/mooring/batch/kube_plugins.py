@@ -131,7 +131,8 @@ class BalancedAllocation(NodeResourcesBalancedAllocation):
             return 0
         columns, rows = self._columns, nodes.rows
         columns.refresh()
-        return columns.balances(plan, rows)
+        scores: Ints = columns.balances(plan, rows).astype(np.int64)
+        return scores
 
 
 class ImagesOnArrival(ImageLocality):

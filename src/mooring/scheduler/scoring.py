@@ -132,7 +132,7 @@ class Scoring:
             if column is None:
                 continue
             raw = column.values
-            chosen = raw if rows is None or isinstance(raw, int) else raw[rows]
+            chosen = raw if rows is None or isinstance(raw, int) else raw.take(rows)
             score = self._finish(plugin, state, pod, chosen)
             if kept is not None:
                 kept.append((plugin.name, score))
@@ -157,7 +157,7 @@ class Scoring:
             highest = answers.highest(rows)
             if highest is not None:
                 return Totals(highest.values, same, None, highest)
-        cached = answers.total if rows is None else answers.total[rows]
+        cached = answers.total if rows is None else answers.total.take(rows)
         return Totals(cached if total is None else cached + total, same, rows)
 
     def declared_sum(self, state: CycleState, pod: Pod, template: PodTemplate) -> Ints:
