@@ -46,11 +46,6 @@ class AnswerColumn:
         self._shared = True
         return self.values
 
-    def at(self, row: int) -> Any:
-        """Return the answer for one row."""
-        values = self.values
-        return values.item(row) if type(values) is _ARRAY else values
-
     def set(self, row: int, answer: Any, size: int) -> None:
         """Set the answer of one row; ``size`` is the number of rows."""
         values = self.values

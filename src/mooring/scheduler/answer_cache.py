@@ -8,43 +8,40 @@ that only for rows that changed. Changes of the node object (rare) are distingui
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence, Sized
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.checkpoints import checkpoint
 from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
 from mooring.columns.block_maxima import LOWEST, BlockMaxima
-from mooring.columns.distinct import distinct
+from mooring.columns.highest_rows import HighestRows
 from mooring.columns.node_info import NodeInfo
 from mooring.columns.nodes import Nodes
 from mooring.columns.row_cursor import RowCursor
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
-from mooring.framework.plugin_errors import contain
-from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState
-from mooring.framework.status import SUCCESS, Status
+from mooring.framework.status import SUCCESS
 from mooring.framework.verdicts import Verdicts
-from mooring.scheduler.answers import (
-    BadAnswerError,
-    FilterError,
-    PluginFailure,
-    as_score,
-    as_status,
-    checked_scores,
-    failure,
+from mooring.scheduler.plugin_calls import (
+    call_score,
+    call_single_filter,
+    call_single_score,
+    passing_nodes,
+    weighted_scores,
 )
 from mooring.scheduler.profile import FilterPlugin, Profile, ScorePlugin
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
-#: From this many nodes on, the highest total is maintained; for fewer, a search is as fast.
-MANY_NODES = 8192
+#: From this many nodes on, the highest totals are maintained; for fewer, a search is as fast. From MANY_NODES on, those
+#: of blocks of rows are.
+SOME_NODES, MANY_NODES = 512, 8192
+#: Up to this many changed rows, the highest totals are updated row by row if they are not those of blocks.
+_FEW_CHANGES = 4
 #: Up to this many changed rows are evaluated node by node, if the plugin supports it; more are evaluated in columns.
 _FEW = 2
 #: How many combinations of the answers of declared filters with verdicts of others are cached.
@@ -215,7 +212,7 @@ class TemplateAnswers(CachedAnswers):
         #: The same with verdicts of other filters.
         self._combined: list[_Combined] = []
         #: The totals of these rows, and how often they were requested since all filters or scorers ran.
-        self._maxima: BlockMaxima | None = None
+        self._maxima: HighestRows | BlockMaxima | None = None
         self._maxima_changes: RowCursor | None = None
         self._unchanged = 0
         #: How many templates use these answers.
@@ -349,10 +346,18 @@ class TemplateAnswers(CachedAnswers):
         total: Ints = self._total.values
         return total
 
-    def summed_scores(self, row: int) -> list[int]:
-        """Return the weighted scores of a row that ``total`` is the sum of, in the order of ``summed_names``."""
-        rest = [part.at(row) for part in self._parts]
-        return [self.total.item(row) - sum(rest), *rest] if self.summed_names else rest
+    def add_summed_scores(self, row: int, scores: list[int]) -> None:
+        """Append the weighted scores of a row that ``total`` is the sum of, in the order of ``summed_names``."""
+        if not self.summed_names:
+            return
+        place = len(scores)
+        first = self._total.values.item(row)
+        for part in self._parts:
+            values = part.values
+            score = values if isinstance(values, int) else values.item(row)
+            first -= score
+            scores.append(score)
+        scores.insert(place, first)
 
     def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         """Update the scores of changed rows."""
@@ -373,13 +378,13 @@ class TemplateAnswers(CachedAnswers):
         self._rerun_summed(state, pod, changed)
         self._score_changes.advance()
 
-    def highest(self, rows: Rows | None) -> BlockMaxima | None:
+    def highest(self, rows: Rows | None) -> HighestRows | BlockMaxima | None:
         """Return ``total`` of the feasible rows, with LOWEST for the others; None if it is not maintained.
 
-        It is maintained if all feasible rows are those that pass the declared filters, and the cluster is large.
+        It is maintained if all feasible rows are those that pass the declared filters, and few rows change.
         """
         size, ok = len(self._table.nodes), self._ok.values
-        if size < MANY_NODES or not self._filter_changes.current:
+        if size < SOME_NODES or not self._filter_changes.current:
             return None
         if rows is not (None if ok is True else self._rows):
             return None
@@ -389,10 +394,15 @@ class TemplateAnswers(CachedAnswers):
         if self._unchanged == 1:
             return None  # many templates have only one pod
         cursor = self._maxima_changes = self._maxima_changes or self._table.cursor()
-        changed = None if self._unchanged == 2 else cursor.changed(size >> 4)
+        changed = cursor.changed(size >> 4 if size >= MANY_NODES else _FEW_CHANGES)
+        if changed is None and size < MANY_NODES:
+            cursor.advance()
+            self._maxima = None
+            return None
         total, maxima = self.total, self._maxima
-        if changed is None or maxima is None:
-            maxima = self._maxima = BlockMaxima(total if ok is True else np.where(ok, total, LOWEST))
+        if changed is None or maxima is None or self._unchanged == 2:
+            values = total.copy() if ok is True else np.where(ok, total, LOWEST)
+            maxima = self._maxima = BlockMaxima(values) if size >= MANY_NODES else HighestRows(values)
         else:
             for row in changed:
                 maxima.set(row, total.item(row) if ok is True or ok.item(row) else LOWEST)
@@ -406,7 +416,7 @@ class TemplateAnswers(CachedAnswers):
         raw = self._shared(pod).scores(scorers.by_constraints, state, pod)
         for each in (*scorers.others, *scorers.by_pods):
             raw[each.name] = AnswerColumn(call_score(each, state, pod, nodes), shared=True)
-        weighted = [_weighted_scores(plugin, state, pod, nodes) for plugin in scorers.summed]
+        weighted = [weighted_scores(plugin, state, pod, nodes) for plugin in scorers.summed]
         # Only now, because a plugin may have raised.
         self._skip_score, self._summed, self._summed_singly = skip, scorers.summed, scorers.singly
         self.raw, self._raw_by_node, self._raw_by_pods = raw, scorers.by_node, scorers.by_pods
@@ -433,7 +443,7 @@ class TemplateAnswers(CachedAnswers):
             return
         if len(rows) > _FEW or not self._summed_singly:
             some = Nodes(self._table, np.array(rows))
-            weighted = [_weighted_scores(plugin, state, pod, some) for plugin in scorers]
+            weighted = [weighted_scores(plugin, state, pod, some) for plugin in scorers]
             self._total.patch(rows, sum(weighted[1:], weighted[0]), size)
             for part, scores in zip(parts, weighted[1:], strict=True):
                 part.patch(rows, scores, size)
@@ -447,11 +457,6 @@ class TemplateAnswers(CachedAnswers):
                 total += score
                 part_number += 1
             self._total.set(row, total, size)
-
-
-def _weighted_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-    scores = call_score(plugin, state, pod, nodes)
-    return scores if plugin.weight == 1 else scores * plugin.weight
 
 
 class TemplateAnswerCache:
@@ -511,122 +516,3 @@ class TemplateAnswerCache:
                 self._release(dropped)
         self._last = template, found
         return found
-
-
-def passing_nodes(
-    filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | bool
-) -> Mask | bool:
-    """Return which nodes pass some filters, among those that ``base`` allows; True for all of them."""
-    result = base
-    for plugin in filters:
-        verdicts = call_filter(plugin, state, pod, nodes)
-        if verdicts is not None:
-            ok = verdicts.codes == 0
-            result = ok if result is True else result & ok
-    return result
-
-
-def call_filter(
-    plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes, *, keep_errors: bool = False
-) -> Verdicts | None:
-    """Return a filter's verdicts for some nodes, with either of its methods.
-
-    Raises PluginFailure if the plugin fails; also for an Error, unless ``keep_errors`` is set.
-    """
-    checkpoint()
-    if plugin.filter_nodes is None:
-        return Verdicts.of([_filter_each(plugin, state, pod, node) for node in nodes])
-    try:
-        verdicts = plugin.filter_nodes(state, pod, nodes)
-        if verdicts is None:
-            return None
-        if type(verdicts) is not Verdicts or len(verdicts.codes) != len(nodes):
-            raise BadAnswerError(
-                f"filter_nodes returned {_shape(verdicts)}; return None or Verdicts with one entry per node"
-            )
-        if verdicts.may_fail:
-            if keep_errors:
-                return _with_error_text(plugin, verdicts)
-            _raise_error(plugin, verdicts)
-    except BaseException as error:
-        contain(error)
-        raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
-    return verdicts
-
-
-def _filter_each(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
-    checkpoint()
-    return call_single_filter(plugin, state, pod, node)
-
-
-def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
-    """Raise FilterError if the verdict on any node is an Error."""
-    for code in distinct(verdicts.codes[verdicts.codes != 0]):
-        status = verdicts.status(code)
-        if not status.is_rejected:
-            raise FilterError(filter_error(plugin.name, status))
-
-
-def _with_error_text(plugin: FilterPlugin, verdicts: Verdicts) -> Verdicts:
-    """Return verdicts whose errors have the message of kube-scheduler."""
-
-    def status(code: int) -> Status:
-        found = verdicts.status(code)
-        return found if found.is_rejected else filter_error(plugin.name, found)
-
-    return Verdicts(verdicts.codes, status)
-
-
-def filter_error(plugin: str, status: Status) -> Status:
-    """Return a filter's Error with the message of kube-scheduler."""
-    return Status.error(f'running "{plugin}" filter plugin: {status.message}').by(plugin)
-
-
-def call_single_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
-    """Return a filter's status for one node. Raises PluginFailure."""
-    try:
-        answer = plugin.filter(state, pod, node)  # type: ignore[misc]  # asked only where the plugin has this form
-        if answer is None:
-            return SUCCESS
-        status = as_status(answer)
-    except BaseException as error:
-        contain(error)
-        raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
-    if status.is_success:
-        return SUCCESS
-    if not status.is_rejected:
-        raise PluginFailure(filter_error(plugin.name, status))
-    return status
-
-
-def call_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-    """Return a scorer's raw scores for some nodes, with either of its methods. Raises PluginFailure."""
-    checkpoint()
-    try:
-        if plugin.score_nodes is None:
-            call: Callable[..., Any] = plugin.score  # type: ignore[assignment]  # it has one of the two forms
-            values = [call(state, pod, node) for node in nodes]
-            scores: Ints | int = np.fromiter(map(as_score, values), dtype=np.int64, count=len(nodes))
-        else:
-            values = plugin.score_nodes(state, pod, nodes)
-            scores = values if type(values) is int else checked_scores(values, len(nodes))
-    except BaseException as error:
-        contain(error)
-        raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
-    if plugin.on_fractions is not None and are_fractions(values):
-        plugin.on_fractions("score" if plugin.score_nodes is None else "score_nodes")
-    return scores
-
-
-def call_single_score(plugin: ScorePlugin, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-    """Return a scorer's raw score for one node. Raises PluginFailure."""
-    try:
-        return as_score(plugin.score(state, pod, node))  # type: ignore[misc]  # asked only where the plugin has this form
-    except BaseException as error:
-        contain(error)
-        raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
-
-
-def _shape(answer: object) -> str:
-    size = f" of {len(answer)}" if isinstance(answer, Sized) else ""
-    return f"{type(answer).__name__}{size}"

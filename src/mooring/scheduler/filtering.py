@@ -21,8 +21,9 @@ from mooring.framework.plugin_errors import contain
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Status
 from mooring.framework.verdicts import Verdicts
-from mooring.scheduler.answer_cache import TemplateAnswerCache, call_filter, call_single_filter
+from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.answers import FilterError, PluginFailure, as_status, failure
+from mooring.scheduler.plugin_calls import call_filter, call_single_filter
 from mooring.scheduler.profile import FilterPlugin, Profile
 from mooring.scheduler.sampling import Sampler
 

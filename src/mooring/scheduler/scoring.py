@@ -18,6 +18,7 @@ import numpy.typing as npt
 from mooring.api.pod import Pod
 from mooring.checkpoints import checkpoint
 from mooring.columns.block_maxima import BlockMaxima
+from mooring.columns.highest_rows import HighestRows
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
@@ -28,8 +29,9 @@ from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SKIP_THIS_VERSION, SUCCESS, Code, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.observe.decision_records import Candidate, best_places
-from mooring.scheduler.answer_cache import TemplateAnswerCache, call_score
+from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
+from mooring.scheduler.plugin_calls import call_score
 from mooring.scheduler.profile import Profile, ScorePlugin
 from mooring.scheduler.template_calls import TemplateCalls
 
@@ -59,7 +61,7 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
     rows: Rows | None
     #: The same values in a form that finds the highest one fast, if it is maintained. Nodes that are not feasible have
     #: the value LOWEST.
-    highest: BlockMaxima | None = None
+    highest: HighestRows | BlockMaxima | None = None
 
 
 class Scoring:
@@ -180,14 +182,14 @@ class Scoring:
     def rank(self, trace: Trace, template: PodTemplate, totals: Totals, place: int) -> None:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
         places = self._places = best_places(totals.values, place, trace.ranks, self._places)
-        answers, nodes, rows, kept = self._answers.of(template), self.table.nodes, totals.rows, self._kept
-        trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
-        found = []
+        answers, nodes, rows, found = self._answers.of(template), self.table.nodes, totals.rows, []
+        trace.scorers = (*[name for name, _ in self._kept], *answers.summed_names)
+        kept = [score for _, score in self._kept]
         for each in places:
             row = each if rows is None else rows.item(each)
-            scores = [score if isinstance(score, int) else int(score[each]) for _, score in kept]
-            total = totals.values.item(each) + totals.same
-            found.append(Candidate(nodes[row].name, total, (*scores, *answers.summed_scores(row))))
+            scores = [score if isinstance(score, int) else int(score[each]) for score in kept]
+            answers.add_summed_scores(row, scores)
+            found.append(Candidate(nodes[row].name, totals.values.item(each) + totals.same, tuple(scores)))
         trace.candidates = tuple(found)
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:

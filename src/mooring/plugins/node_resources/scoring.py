@@ -84,7 +84,10 @@ class LeastAllocated:
 
     def rate(self, requested: int, capacity: int) -> int:
         """Return the free share in percent."""
-        return 0 if requested > capacity else truncated(_percent(capacity - requested), capacity)
+        if requested > capacity:
+            return 0
+        dividend = (capacity - requested) * MAX_SCORE
+        return dividend // capacity if dividend <= _LARGEST else truncated(_percent(capacity - requested), capacity)
 
     def limit_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
         """Rate an overcommitted node 0."""
