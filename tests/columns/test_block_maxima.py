@@ -14,7 +14,6 @@ from mooring.columns.highest_rows import HighestRows
 from mooring.columns.table import NodeTable
 from mooring.scheduler.scoring import Selection
 
-
 Kind = type[BlockMaxima | HighestRows]
 
 
