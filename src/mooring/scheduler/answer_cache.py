@@ -422,10 +422,7 @@ class TemplateAnswers(CachedAnswers):
         self.raw, self._raw_by_node, self._raw_by_pods = raw, scorers.by_node, scorers.by_pods
         self.summed_names = tuple([plugin.name for plugin in scorers.summed])
         self._parts = [AnswerColumn(part, shared=True) for part in weighted[1:]]
-        total = sum(weighted[1:], weighted[0]) if weighted else 0
-        if isinstance(total, int):
-            total = np.full(len(nodes), total, dtype=np.int64)
-        self._total.replace(total, shared=len(weighted) == 1)
+        self._total.replace(_total(scorers.summed, weighted, len(nodes)))
         self._score_changes.advance()
         self._unchanged = 0
 
@@ -457,6 +454,18 @@ class TemplateAnswers(CachedAnswers):
                 total += score
                 part_number += 1
             self._total.set(row, total, size)
+
+
+def _total(scorers: tuple[ScorePlugin, ...], weighted: list[Ints | int], count: int) -> Ints:
+    """Return the sum of weighted scores, in the vector of the first scorer if it is built in: it is not used again."""
+    first = weighted[0] if weighted else 0
+    if isinstance(first, int):
+        first = np.full(count, first, dtype=np.int64)
+    elif not (scorers[0].trusted and first.flags.owndata):
+        first = first.copy()
+    for scores in weighted[1:]:
+        first += scores
+    return first
 
 
 class TemplateAnswerCache:

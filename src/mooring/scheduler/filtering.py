@@ -93,7 +93,8 @@ class Filtering:
             return self._mask_among(self._in_bulk, state, pod, among)
         answers = self._answers.of(template)
         ok = answers.passing(self.profile, state, pod)
-        nodes, skip, found = Nodes(self.table), state.skip_filter, list[Verdicts]()
+        nodes, skip = Nodes(self.table), state.skip_filter
+        found: list[Verdicts] = []
         for plugin in self._columns:
             if plugin.name in skip:
                 continue
