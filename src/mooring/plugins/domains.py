@@ -16,10 +16,11 @@ from mooring.columns.distinct import distinct
 from mooring.columns.interned import LabelColumn
 from mooring.framework import Nodes, Status, Verdicts
 
-Bytes = npt.NDArray[np.int8]
 Rows = npt.NDArray[np.intp]
-#: The maximum number of cached tables, and of domains of each.
-_MAX_TABLES, _MAX_DOMAINS = 32, 64
+#: The maximum number of cached tables.
+_MAX_TABLES = 32
+#: Up to this many domains, results are cached, and a loop over the domains is faster than NumPy.
+FEW_DOMAINS = 64
 
 
 class DomainVerdicts:
@@ -31,23 +32,24 @@ class DomainVerdicts:
         self._version = -1
         self._known: dict[tuple[LabelColumn, bytes], Verdicts | None] = {}
 
-    def of(self, nodes: Nodes, column: LabelColumn, table: Bytes) -> Verdicts | None:
+    def of(self, nodes: Nodes, column: LabelColumn, table: bytes) -> Verdicts | None:
         """Return the verdicts from a table by code, whose last entry is for nodes without the key; None if all are 0.
 
         Equal tables result in the same object.
         """
-        if nodes.rows is not None or len(table) > _MAX_DOMAINS:
-            return self._make(table.take(nodes.codes(column)), lasting=False)
+        if nodes.rows is not None or len(table) > FEW_DOMAINS:
+            return self._make(nodes, column, table, lasting=False)
         version = nodes.table.nodes_version
         if version != self._version or len(self._known) >= _MAX_TABLES:
             self._known.clear()
             self._version = version
-        key = column, table.tobytes()
+        key = column, table
         if key not in self._known:
-            self._known[key] = self._make(table.take(nodes.codes(column)), lasting=True)
+            self._known[key] = self._make(nodes, column, table, lasting=True)
         return self._known[key]
 
-    def _make(self, codes: Bytes, *, lasting: bool) -> Verdicts | None:
+    def _make(self, nodes: Nodes, column: LabelColumn, table: bytes, *, lasting: bool) -> Verdicts | None:
+        codes = np.frombuffer(table, dtype=np.int8).take(nodes.codes(column))
         return Verdicts(codes, self._status, lasting=lasting) if codes.any() else None
 
 
@@ -75,7 +77,7 @@ class FeasibleDomains:
 
         None if the domains are many, or if these nodes are new: to find the domains takes longer than it saves then.
         """
-        if column.size > _MAX_DOMAINS:
+        if column.size > FEW_DOMAINS:
             return None
         version = nodes.table.nodes_version
         if nodes.rows is not self._rows or version != self._version:
