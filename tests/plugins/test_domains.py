@@ -41,12 +41,17 @@ def test_a_loop_finds_the_verdicts_of_affinity_that_numpy_finds(seed: int) -> No
         numbers = [rng.randrange(-1, 3) for _ in range(column.size)]
         return None if rng.random() < 0.3 else np.array(numbers, dtype=np.int64)
 
-    found = affinity.KeyCounts(column, counts(), counts(), counts())
+    near, anti, existing = counts(), counts(), counts()
+    if rng.random() < 0.5:
+        anti = None if anti is None else {code: count for code, count in enumerate(anti.tolist()) if count}
+        existing = None if existing is None else {code: count for code, count in enumerate(existing.tolist()) if count}
     for first in (False, True):
-        assert found.verdict_table(first=first) == found.verdicts(first=first).tobytes()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(affinity, "FEW_DOMAINS", 0)
-            assert found.verdict_table(first=first) == found.verdicts(first=first).tobytes()
+        for few_domains in (0, 64):
+            found = affinity.KeyCounts(column, near, anti, existing)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(affinity, "FEW_DOMAINS", few_domains)
+                table = found.verdict_table(first=first)
+            assert table == found.verdicts(first=first).tobytes()  # ``verdicts`` replaces the dictionaries
 
 
 @settings(max_examples=60, deadline=None)
