@@ -416,13 +416,25 @@ class TemplateAnswers(CachedAnswers):
         raw = self._shared(pod).scores(scorers.by_constraints, state, pod)
         for each in (*scorers.others, *scorers.by_pods):
             raw[each.name] = AnswerColumn(call_score(each, state, pod, nodes), shared=True)
-        weighted = [weighted_scores(plugin, state, pod, nodes) for plugin in scorers.summed]
+        total: Ints | int = 0
+        parts: list[AnswerColumn] = []
+        for plugin in scorers.summed:
+            scores = call_score(plugin, state, pod, nodes)
+            if plugin.weight != 1:
+                scores = scores * plugin.weight
+            shared = not isinstance(scores, int) and not (plugin.trusted and scores.flags.owndata)
+            if plugin is not scorers.summed[0]:
+                parts.append(AnswerColumn(scores, shared=shared))
+                total += scores
+            elif isinstance(scores, int):
+                total = np.full(len(nodes), scores, dtype=np.int64)
+            else:
+                total = scores.copy() if shared else scores
         # Only now, because a plugin may have raised.
         self._skip_score, self._summed, self._summed_singly = skip, scorers.summed, scorers.singly
         self.raw, self._raw_by_node, self._raw_by_pods = raw, scorers.by_node, scorers.by_pods
-        self.summed_names = tuple([plugin.name for plugin in scorers.summed])
-        self._parts = [AnswerColumn(part, shared=True) for part in weighted[1:]]
-        self._total.replace(_total(scorers.summed, weighted, len(nodes)))
+        self.summed_names, self._parts = scorers.summed_names, parts
+        self._total.replace(np.zeros(len(nodes), dtype=np.int64) if isinstance(total, int) else total)
         self._score_changes.advance()
         self._unchanged = 0
 
@@ -454,18 +466,6 @@ class TemplateAnswers(CachedAnswers):
                 total += score
                 part_number += 1
             self._total.set(row, total, size)
-
-
-def _total(scorers: tuple[ScorePlugin, ...], weighted: list[Ints | int], count: int) -> Ints:
-    """Return the sum of weighted scores, in the vector of the first scorer if it is built in: it is not used again."""
-    first = weighted[0] if weighted else 0
-    if isinstance(first, int):
-        first = np.full(count, first, dtype=np.int64)
-    elif not (scorers[0].trusted and first.flags.owndata):
-        first = first.copy()
-    for scores in weighted[1:]:
-        first += scores
-    return first
 
 
 class TemplateAnswerCache:

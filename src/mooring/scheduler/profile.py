@@ -87,8 +87,9 @@ class DeclaredFilters(msgspec.Struct, frozen=True):
 class DeclaredScorers(msgspec.Struct, frozen=True):
     """The active scorers that declare what they depend on."""
 
-    #: Those that do not normalize.
+    #: Those that do not normalize, and their names.
     summed: tuple[ScorePlugin, ...]
+    summed_names: tuple[str, ...]
     #: The others: those that depend only on the node, and those that depend also on its pods.
     by_node: tuple[ScorePlugin, ...]
     by_pods: tuple[ScorePlugin, ...]
@@ -388,6 +389,7 @@ class Profile:
             by_node = tuple(s for s in active if s.normalize is not None and s.depends == "node")
             found = self._scorers_without[skip] = DeclaredScorers(
                 summed,
+                tuple(s.name for s in summed),
                 by_node,
                 tuple(s for s in active if s.normalize is not None and s.depends == "pods"),
                 tuple(s for s in by_node if s.name in self.by_constraints),
