@@ -19,7 +19,7 @@ _ARRAY = np.ndarray
 #: The minimum number of cached kinds, regardless of the budget.
 _LEAST_KINDS = 16
 #: An estimate of the size of a kind's columns per row.
-_BYTES_PER_ROW = 40
+_BYTES_PER_ROW = 34
 
 
 class AnswerColumn:

@@ -44,6 +44,8 @@ SOME_NODES, MANY_NODES = 512, 8192
 _FEW_CHANGES = 4
 #: Up to this many changed rows are evaluated node by node, if the plugin supports it; more are evaluated in columns.
 _FEW = 2
+#: Up to this weight, weighted scores of built-in plugins (0 to 100) fit into 16 bits.
+_MAX_SMALL_WEIGHT = 100
 #: How many combinations of the answers of declared filters with verdicts of others are cached.
 _COMBINED = 8
 
@@ -424,7 +426,7 @@ class TemplateAnswers(CachedAnswers):
                 scores = scores * plugin.weight
             shared = not isinstance(scores, int) and not (plugin.trusted and scores.flags.owndata)
             if plugin is not scorers.summed[0]:
-                parts.append(AnswerColumn(scores, shared=shared))
+                parts.append(_part(plugin, scores))
                 total += scores
             elif isinstance(scores, int):
                 total = np.full(len(nodes), scores, dtype=np.int64)
@@ -466,6 +468,13 @@ class TemplateAnswers(CachedAnswers):
                 total += score
                 part_number += 1
             self._total.set(row, total, size)
+
+
+def _part(plugin: ScorePlugin, scores: Ints | int) -> AnswerColumn:
+    """Return the column of a plugin's weighted scores. Those of built-in plugins are small numbers."""
+    if isinstance(scores, int) or not plugin.trusted or plugin.weight > _MAX_SMALL_WEIGHT:
+        return AnswerColumn(scores, shared=True)
+    return AnswerColumn(scores.astype(np.int16))
 
 
 class TemplateAnswerCache:
