@@ -107,6 +107,6 @@ def test_the_cache_drops_the_kinds_that_were_used_least_recently() -> None:
 
 
 def test_a_larger_budget_holds_more_kinds() -> None:
-    cache = AnswerCache(CachedAnswers, lambda: 36, budget_bytes=32 * 100 * 20)  # 20 kinds of 100 rows
+    cache = AnswerCache(CachedAnswers, lambda: 36, budget_bytes=34 * 100 * 20)  # 20 kinds of 100 rows
     entries = [cache.of(number) for number in range(21)]
     assert [entry.alive for entry in entries] == [False, *[True] * 20]

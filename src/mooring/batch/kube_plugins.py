@@ -131,7 +131,8 @@ class BalancedAllocation(NodeResourcesBalancedAllocation):
             return 0
         columns, rows = self._columns, nodes.rows
         columns.refresh()
-        return columns.balances(plan, rows)
+        scores: Ints = columns.balances(plan, rows).astype(np.int64)
+        return scores
 
 
 class ImagesOnArrival(ImageLocality):
@@ -145,7 +146,7 @@ class ImagesOnArrival(ImageLocality):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Return the scores."""
-        names, containers = self._wanted(self.handle.template(pod))
+        names, containers = self._images_of(self.handle.template(pod)).wanted
         table = nodes.table
         count = len(table)
         totals = np.zeros(count, dtype=np.int64)

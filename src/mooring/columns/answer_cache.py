@@ -19,7 +19,7 @@ _ARRAY = np.ndarray
 #: The minimum number of cached kinds, regardless of the budget.
 _LEAST_KINDS = 16
 #: An estimate of the size of a kind's columns per row.
-_BYTES_PER_ROW = 32
+_BYTES_PER_ROW = 34
 
 
 class AnswerColumn:
@@ -46,24 +46,37 @@ class AnswerColumn:
         self._shared = True
         return self.values
 
+    def set(self, row: int, answer: Any, size: int) -> None:
+        """Set the answer of one row; ``size`` is the number of rows."""
+        values = self.values
+        if type(values) is not _ARRAY:
+            if values == answer:
+                return
+            values = self.values = np.full(size, values)
+        elif values.item(row) == answer:
+            return
+        elif self._shared:
+            values = self.values = values.copy()
+        self._shared = False
+        self.version += 1
+        values[row] = answer
+
     def patch(self, rows: Sequence[int], answers: Any, size: int) -> None:
         """Set the answers of some rows: one for each row, or one for all of them; ``size`` is the number of rows."""
+        if len(rows) == 1 and type(answers) is list:
+            self.set(rows[0], answers[0], size)
+            return
         values = self.values
         if type(values) is not _ARRAY:
             same = answers.count(values) == len(answers) if isinstance(answers, list) else np.all(answers == values)
             if same:
                 return
             values = self.values = np.full(size, values)
-        elif len(rows) == 1 and type(answers) is list and values.item(rows[0]) == answers[0]:
-            return
         elif self._shared:
             values = self.values = values.copy()
         self._shared = False
         self.version += 1
-        if len(rows) == 1 and type(answers) is list:  # faster than indexing with a list
-            values[rows[0]] = answers[0]
-        else:
-            values[rows] = answers
+        values[rows] = answers
 
     def refresh(self, cursor: RowCursor, size: int, evaluate: Callable[[list[int] | None], Any]) -> None:
         """Evaluate the rows that changed since ``cursor`` again, or all rows (``evaluate(None)``) if many did."""

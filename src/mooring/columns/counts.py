@@ -67,6 +67,10 @@ class Counts:
             self._dense = grown
         return self._dense[:size]
 
+    def snapshot(self, size: int) -> dict[int, int] | npt.NDArray[np.int64]:
+        """Return the non-zero counts by code as a new dictionary if they are few, else ``array``."""
+        return self.array(size) if self._sparse is None else dict(self._sparse)
+
     def add_to(self, vector: npt.NDArray[np.int64], weight: int = 1) -> None:
         """Add the counts, multiplied by a weight, to a vector indexed by code."""
         sparse = self._sparse

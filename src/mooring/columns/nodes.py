@@ -245,7 +245,7 @@ class Nodes:
             view = column[: len(self.table.nodes)]
             view.flags.writeable = False
             return view
-        return column[self.rows]
+        return column.take(self.rows)  # faster than indexing with an array
 
     def _zeros(self) -> Ints:
         return np.zeros(len(self), dtype=np.int64)

@@ -113,6 +113,10 @@ class Plugin(HasArgs[ArgsT], ExtensionPoints):
         """
         return template
 
+    def skip_version(self) -> object:
+        """Return, for built-in plugins only, the version of what SKIP_THIS_VERSION depends on besides the template."""
+        return None
+
     def setup(self) -> None:
         """Initialize the plugin; runs once, after ``args`` and ``handle`` are set.
 

@@ -123,6 +123,9 @@ SKIP = Status(Code.SKIP)
 
 SKIP_TEMPLATE = Status(Code.SKIP, plugin="*")
 
+#: For built-in plugins only: Skip for every pod of the template while ``Plugin.skip_version`` stays the same.
+SKIP_THIS_VERSION = Status(Code.SKIP, plugin="=")
+
 
 class PreFilterResult(msgspec.Struct, frozen=True):
     """An answer of ``pre_filter``: the nodes to evaluate.

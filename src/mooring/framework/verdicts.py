@@ -23,16 +23,24 @@ class Verdicts:
         codes: A code per node, in the order of the nodes: 0 means that the node is feasible.
         status: Returns the Status that a code other than 0 stands for.
         may_fail: Whether a code may stand for an Error, which ends the attempt even if other nodes are feasible.
+        lasting: Whether the plugin returns this same object again while its answer is the same, so that what the
+            scheduler derives from it is kept. The codes never change then.
     """
 
-    __slots__ = ("codes", "may_fail", "status")
+    __slots__ = ("codes", "lasting", "may_fail", "status")
 
     def __init__(
-        self, codes: npt.NDArray[np.integer], status: Callable[[int], Status], *, may_fail: bool = False
+        self,
+        codes: npt.NDArray[np.integer],
+        status: Callable[[int], Status],
+        *,
+        may_fail: bool = False,
+        lasting: bool = False,
     ) -> None:
         self.codes = codes
         self.status = status
         self.may_fail = may_fail
+        self.lasting = lasting
 
     @classmethod
     def reject(cls, rejected: Mask, status: Status) -> Verdicts:

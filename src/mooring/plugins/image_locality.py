@@ -33,25 +33,30 @@ class ImageLocality(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Score the nodes; fast if no node has any of the images or nothing changed."""
-        wanted = self._wanted(self.handle.template(pod))
-        table = nodes.table
+        images, version = self._images_of(self.handle.template(pod)), nodes.table.nodes_version
+        if images.version == version:
+            return images.score
+        scores = self._scores(images.wanted, nodes.table, version)
+        if isinstance(scores, int):
+            images.version, images.score = version, scores
+            return scores
+        return scores.copy() if nodes.rows is None else scores[nodes.rows]
+
+    def _scores(self, wanted: Wanted, table: NodeTable, version: int) -> Ints | int:
+        """Return the scores of all rows; a number if they are equal."""
         known = [name for name in wanted[0] if table.images.get(name) is not None]
         if not known:
             return 0
-        version = table.nodes_version
         cached = self._cached.get(wanted)
         if cached is None or cached[0] != version:
             if len(self._cached) >= _MAX_CACHED:
                 self._cached.pop(next(iter(self._cached)))
             cached = self._cached[wanted] = (version, _scores(table, known, wanted[1]))
-        scores = cached[1]
-        if isinstance(scores, int):
-            return scores
-        return scores.copy() if nodes.rows is None else scores[nodes.rows]
+        return cached[1]
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """Score one node."""
-        names, containers = self._wanted(self.handle.template(pod))
+        names, containers = self._images_of(self.handle.template(pod)).wanted
         table = node.table
         total = 0
         for name in names:
@@ -60,12 +65,24 @@ class ImageLocality(Plugin):
                 total += _worth(image.size, image.rows.total, len(table))
         return locality_score(total, containers)
 
-    def _wanted(self, template: PodTemplate) -> Wanted:
-        wanted = template.cache.get(self)
-        if wanted is None:
+    def _images_of(self, template: PodTemplate) -> _TemplateImages:
+        images = template.cache.get(self)
+        if images is None:
             volumes_count = self.handle.release.image_volumes_raise_bound
-            wanted = template.cache[self] = _images(template.pod, volumes_count=volumes_count)
-        return wanted  # type: ignore[return-value]  # the key is private to this class
+            wanted = _images(template.pod, volumes_count=volumes_count)
+            images = template.cache[self] = _TemplateImages(wanted)
+        return images  # type: ignore[return-value]  # the key is private to this class
+
+
+class _TemplateImages:
+    """The images of a template, and the score of all nodes at a version of the nodes if they have the same."""
+
+    __slots__ = ("score", "version", "wanted")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.version = -1
+        self.score = 0
 
 
 def _images(pod: Pod, *, volumes_count: bool) -> Wanted:

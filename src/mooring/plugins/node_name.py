@@ -17,6 +17,7 @@ from mooring.framework import (
     Verdicts,
     Victims,
     WhatIf,
+    depends_on,
 )
 
 _REJECTED = Status.unresolvable("node(s) didn't match the requested node name")
@@ -25,9 +26,13 @@ _REJECTED = Status.unresolvable("node(s) didn't match the requested node name")
 class NodeName(Plugin):
     """Rejects all nodes except the one in ``spec.nodeName``.
 
-    A pod's node is not part of its template, so the result is not cached.
+    A pod's node is not part of its template, so the result is not cached: only that of PreFilter, which is called for
+    all pods that name a node.
     """
 
+    template_part = "constraints"
+
+    @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Restrict the nodes to the one in ``spec.nodeName``, since 1.37."""
         if not self.handle.release.node_name_narrows:

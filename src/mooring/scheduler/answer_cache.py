@@ -8,47 +8,46 @@ that only for rows that changed. Changes of the node object (rare) are distingui
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence, Sized
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.checkpoints import checkpoint
 from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
 from mooring.columns.block_maxima import LOWEST, BlockMaxima
-from mooring.columns.distinct import distinct
+from mooring.columns.highest_rows import HighestRows
 from mooring.columns.node_info import NodeInfo
 from mooring.columns.nodes import Nodes
 from mooring.columns.row_cursor import RowCursor
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
-from mooring.framework.plugin_errors import contain
-from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState
-from mooring.framework.status import SUCCESS, Status
+from mooring.framework.status import SUCCESS
 from mooring.framework.verdicts import Verdicts
-from mooring.scheduler.answers import (
-    BadAnswerError,
-    FilterError,
-    PluginFailure,
-    as_score,
-    as_status,
-    checked_scores,
-    failure,
+from mooring.scheduler.plugin_calls import (
+    call_score,
+    call_single_filter,
+    call_single_score,
+    passing_nodes,
+    weighted_scores,
 )
 from mooring.scheduler.profile import FilterPlugin, Profile, ScorePlugin
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
-#: The weighted scores of all rows by plugin, whose sum is cached. Those of the first are the rest of the sum: None.
-SummedScores = list[tuple[str, Ints | int | None]]
-#: From this many nodes on, the highest total is maintained; for fewer, a search is as fast.
-MANY_NODES = 8192
+#: From this many nodes on, the highest totals are maintained; for fewer, a search is as fast. From MANY_NODES on, those
+#: of blocks of rows are.
+SOME_NODES, MANY_NODES = 512, 8192
+#: Up to this many changed rows, the highest totals are updated row by row if they are not those of blocks.
+_FEW_CHANGES = 4
 #: Up to this many changed rows are evaluated node by node, if the plugin supports it; more are evaluated in columns.
 _FEW = 2
+#: Up to this weight, weighted scores of built-in plugins (0 to 100) fit into 16 bits.
+_MAX_SMALL_WEIGHT = 100
+#: How many combinations of the answers of declared filters with verdicts of others are cached.
+_COMBINED = 8
 
 
 class ConstraintAnswers(CachedAnswers):
@@ -138,11 +137,26 @@ class ConstraintAnswers(CachedAnswers):
         return Nodes(self._table, None if rows is None else np.array(rows))
 
 
+class _Combined:
+    """Which rows pass the declared filters and some lasting verdicts of others."""
+
+    __slots__ = ("mask", "rows", "verdicts", "version")
+
+    def __init__(self, version: int, verdicts: list[Verdicts], mask: Mask) -> None:
+        #: The version of the answers of the declared filters.
+        self.version = version
+        self.verdicts = verdicts
+        self.mask = mask
+        #: The rows; None for all.
+        self.rows: Rows | None = None if mask.all() else mask.nonzero()[0]
+
+
 class TemplateAnswers(CachedAnswers):
     """The answers for one template in one profile: which nodes pass the declared filters, and their declared scores."""
 
     __slots__ = (
         "_by_constraints",
+        "_combined",
         "_filter_changes",
         "_filters_singly",
         "_maxima",
@@ -150,6 +164,7 @@ class TemplateAnswers(CachedAnswers):
         "_node_filters",
         "_node_ok",
         "_ok",
+        "_parts",
         "_pod_filters",
         "_raw_by_node",
         "_raw_by_pods",
@@ -164,6 +179,7 @@ class TemplateAnswers(CachedAnswers):
         "_total",
         "_unchanged",
         "raw",
+        "summed_names",
         "templates",
     )
 
@@ -188,13 +204,17 @@ class TemplateAnswers(CachedAnswers):
         self._ok = AnswerColumn(True)
         #: The raw scores of declared scorers that normalize, by name.
         self.raw: dict[str, AnswerColumn] = {}
-        #: The weighted sum of the other declared scorers.
+        #: The weighted sum of the other declared scorers, their names, and the weighted scores of each but the first.
         self._total = AnswerColumn()
+        self.summed_names: tuple[str, ...] = ()
+        self._parts: list[AnswerColumn] = []
         #: The rows that pass all declared filters (None: all), and the version of ``_ok`` that they are from.
         self._rows: Rows | None = None
         self._rows_version = -1
+        #: The same with verdicts of other filters.
+        self._combined: list[_Combined] = []
         #: The totals of these rows, and how often they were requested since all filters or scorers ran.
-        self._maxima: BlockMaxima | None = None
+        self._maxima: HighestRows | BlockMaxima | None = None
         self._maxima_changes: RowCursor | None = None
         self._unchanged = 0
         #: How many templates use these answers.
@@ -205,7 +225,7 @@ class TemplateAnswers(CachedAnswers):
         super().drop()
         for column in (self._node_ok, self._ok, self._total):
             column.replace(0)
-        self.raw = {}
+        self.raw, self._parts, self._combined = {}, [], []
         self._rows = self._maxima = None
         self._filter_changes.reset()
         self._score_changes.reset()
@@ -218,9 +238,32 @@ class TemplateAnswers(CachedAnswers):
         ok = self._ok.values
         return None if ok is True else ok
 
+    def passing_also(self, verdicts: list[Verdicts]) -> Mask:
+        """Return which rows pass the declared filters and have none of some rejections. Do not modify it."""
+        lasting = True
+        for each in verdicts:
+            lasting = lasting and each.lasting
+        if lasting:
+            for known in self._combined:
+                if known.version == self._ok.version and known.verdicts == verdicts:
+                    return known.mask
+        ok: Mask | bool = self._ok.values
+        for each in verdicts:
+            passed = each.codes == 0
+            ok = passed if ok is True else ok & passed
+        assert not isinstance(ok, bool), "there are verdicts"
+        if lasting:
+            if len(self._combined) >= _COMBINED or (self._combined and self._combined[0].version != self._ok.version):
+                self._combined.clear()
+            self._combined.append(_Combined(self._ok.version, verdicts, ok))
+        return ok
+
     def passing_rows(self, ok: Mask) -> Rows | None:
-        """Return the rows of a mask (None: all). If it is the one that ``passing`` returned, they are cached."""
+        """Return the rows of a mask (None: all). If ``passing`` or ``passing_also`` returned it, they are cached."""
         if ok is not self._ok.values:
+            for known in self._combined:
+                if known.mask is ok:
+                    return known.rows
             return None if ok.all() else ok.nonzero()[0]
         if self._rows_version != self._ok.version:
             self._rows = None if ok.all() else ok.nonzero()[0]
@@ -305,31 +348,45 @@ class TemplateAnswers(CachedAnswers):
         total: Ints = self._total.values
         return total
 
-    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> SummedScores | None:
-        """Update the scores of changed rows. If all scorers run for all rows, return the parts of ``total``."""
+    def add_summed_scores(self, row: int, scores: list[int]) -> None:
+        """Append the weighted scores of a row that ``total`` is the sum of, in the order of ``summed_names``."""
+        if not self.summed_names:
+            return
+        place = len(scores)
+        first = self._total.values.item(row)
+        for part in self._parts:
+            values = part.values
+            score = values if isinstance(values, int) else values.item(row)
+            first -= score
+            scores.append(score)
+        scores.insert(place, first)
+
+    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+        """Update the scores of changed rows."""
         size = len(self._table.nodes)
         changed = self._score_changes.changed(size >> 2)
         if changed is None or self._skip_score != state.skip_score & profile.declared:
-            return self._run_all_scorers(profile, state, pod)
+            self._run_all_scorers(profile, state, pod)
+            return
         if not changed:
-            return None
+            return
         node_changed = self._score_changes.nodes_changed(size >> 2)
         if node_changed is None:
-            return self._run_all_scorers(profile, state, pod)
+            self._run_all_scorers(profile, state, pod)
+            return
         self._rerun_raw(self._raw_by_pods, state, pod, changed)
         if node_changed:
             self._rerun_raw(self._raw_by_node, state, pod, node_changed)
-        self._total.patch(changed, self._summed_scores(state, pod, changed), size)
+        self._rerun_summed(state, pod, changed)
         self._score_changes.advance()
-        return None
 
-    def highest(self, rows: Rows | None) -> BlockMaxima | None:
+    def highest(self, rows: Rows | None) -> HighestRows | BlockMaxima | None:
         """Return ``total`` of the feasible rows, with LOWEST for the others; None if it is not maintained.
 
-        It is maintained if all feasible rows are those that pass the declared filters, and the cluster is large.
+        It is maintained if all feasible rows are those that pass the declared filters, and few rows change.
         """
         size, ok = len(self._table.nodes), self._ok.values
-        if size < MANY_NODES or not self._filter_changes.current:
+        if size < SOME_NODES or not self._filter_changes.current:
             return None
         if rows is not (None if ok is True else self._rows):
             return None
@@ -339,44 +396,49 @@ class TemplateAnswers(CachedAnswers):
         if self._unchanged == 1:
             return None  # many templates have only one pod
         cursor = self._maxima_changes = self._maxima_changes or self._table.cursor()
-        changed = None if self._unchanged == 2 else cursor.changed(size >> 4)
+        changed = cursor.changed(size >> 4 if size >= MANY_NODES else _FEW_CHANGES)
+        if changed is None and size < MANY_NODES:
+            cursor.advance()
+            self._maxima = None
+            return None
         total, maxima = self.total, self._maxima
-        if changed is None or maxima is None:
-            maxima = self._maxima = BlockMaxima(total if ok is True else np.where(ok, total, LOWEST))
+        if changed is None or maxima is None or self._unchanged == 2:
+            values = total.copy() if ok is True else np.where(ok, total, LOWEST)
+            maxima = self._maxima = BlockMaxima(values) if size >= MANY_NODES else HighestRows(values)
         else:
             for row in changed:
                 maxima.set(row, total.item(row) if ok is True or ok.item(row) else LOWEST)
         cursor.advance()
         return maxima
 
-    def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> SummedScores:
+    def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         skip = profile.declared & state.skip_score
         scorers = profile.declared_scorers(skip)
         nodes = Nodes(self._table)
         raw = self._shared(pod).scores(scorers.by_constraints, state, pod)
         for each in (*scorers.others, *scorers.by_pods):
             raw[each.name] = AnswerColumn(call_score(each, state, pod, nodes), shared=True)
-        total: Ints | None = None
-        parts: SummedScores = []
+        total: Ints | int = 0
+        parts: list[AnswerColumn] = []
         for plugin in scorers.summed:
             scores = call_score(plugin, state, pod, nodes)
             if plugin.weight != 1:
                 scores = scores * plugin.weight
-            if total is None:
-                if isinstance(scores, int):
-                    scores = np.full(len(nodes), scores, dtype=np.int64)
-                total = scores if plugin.trusted and scores.flags.owndata else scores.copy()
-                parts.append((plugin.name, None))
-            else:
+            shared = not isinstance(scores, int) and not (plugin.trusted and scores.flags.owndata)
+            if plugin is not scorers.summed[0]:
+                parts.append(_part(plugin, scores))
                 total += scores
-                parts.append((plugin.name, scores))
+            elif isinstance(scores, int):
+                total = np.full(len(nodes), scores, dtype=np.int64)
+            else:
+                total = scores.copy() if shared else scores
         # Only now, because a plugin may have raised.
         self._skip_score, self._summed, self._summed_singly = skip, scorers.summed, scorers.singly
         self.raw, self._raw_by_node, self._raw_by_pods = raw, scorers.by_node, scorers.by_pods
-        self._total.replace(total if total is not None else np.zeros(len(nodes), dtype=np.int64))
+        self.summed_names, self._parts = scorers.summed_names, parts
+        self._total.replace(np.zeros(len(nodes), dtype=np.int64) if isinstance(total, int) else total)
         self._score_changes.advance()
         self._unchanged = 0
-        return parts
 
     def _rerun_raw(self, plugins: Sequence[ScorePlugin], state: CycleState, pod: Pod, rows: list[int]) -> None:
         if not plugins:
@@ -385,21 +447,34 @@ class TemplateAnswers(CachedAnswers):
         for plugin in plugins:
             self.raw[plugin.name].patch(rows, call_score(plugin, state, pod, nodes), len(self._table))
 
-    def _summed_scores(self, state: CycleState, pod: Pod, rows: list[int]) -> list[int] | Ints | int:
-        scorers = self._summed
-        if len(rows) <= _FEW and self._summed_singly:
-            totals = []
-            for row in rows:
-                node, score = self._table.nodes[row], 0
-                for plugin in scorers:
-                    score += plugin.weight * call_single_score(plugin, state, pod, node)
-                totals.append(score)
-            return totals
-        some = Nodes(self._table, np.array(rows))
-        total: Ints | int = 0
-        for plugin in scorers:
-            total = total + call_score(plugin, state, pod, some) * plugin.weight
-        return total
+    def _rerun_summed(self, state: CycleState, pod: Pod, rows: list[int]) -> None:
+        """Run the scorers of ``total`` again for some rows."""
+        scorers, size, parts = self._summed, len(self._table.nodes), self._parts
+        if not scorers:
+            return
+        if len(rows) > _FEW or not self._summed_singly:
+            some = Nodes(self._table, np.array(rows))
+            weighted = [weighted_scores(plugin, state, pod, some) for plugin in scorers]
+            self._total.patch(rows, sum(weighted[1:], weighted[0]), size)
+            for part, scores in zip(parts, weighted[1:], strict=True):
+                part.patch(rows, scores, size)
+            return
+        for row in rows:
+            node, total, part_number = self._table.nodes[row], 0, -1
+            for plugin in scorers:
+                score = plugin.weight * call_single_score(plugin, state, pod, node)
+                if part_number >= 0:
+                    parts[part_number].set(row, score, size)
+                total += score
+                part_number += 1
+            self._total.set(row, total, size)
+
+
+def _part(plugin: ScorePlugin, scores: Ints | int) -> AnswerColumn:
+    """Return the column of a plugin's weighted scores. Those of built-in plugins are small numbers."""
+    if isinstance(scores, int) or not plugin.trusted or plugin.weight > _MAX_SMALL_WEIGHT:
+        return AnswerColumn(scores, shared=True)
+    return AnswerColumn(scores.astype(np.int16))
 
 
 class TemplateAnswerCache:
@@ -459,122 +534,3 @@ class TemplateAnswerCache:
                 self._release(dropped)
         self._last = template, found
         return found
-
-
-def passing_nodes(
-    filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | bool
-) -> Mask | bool:
-    """Return which nodes pass some filters, among those that ``base`` allows; True for all of them."""
-    result = base
-    for plugin in filters:
-        verdicts = call_filter(plugin, state, pod, nodes)
-        if verdicts is not None:
-            ok = verdicts.codes == 0
-            result = ok if result is True else result & ok
-    return result
-
-
-def call_filter(
-    plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes, *, keep_errors: bool = False
-) -> Verdicts | None:
-    """Return a filter's verdicts for some nodes, with either of its methods.
-
-    Raises PluginFailure if the plugin fails; also for an Error, unless ``keep_errors`` is set.
-    """
-    checkpoint()
-    if plugin.filter_nodes is None:
-        return Verdicts.of([_filter_each(plugin, state, pod, node) for node in nodes])
-    try:
-        verdicts = plugin.filter_nodes(state, pod, nodes)
-        if verdicts is None:
-            return None
-        if type(verdicts) is not Verdicts or len(verdicts.codes) != len(nodes):
-            raise BadAnswerError(
-                f"filter_nodes returned {_shape(verdicts)}; return None or Verdicts with one entry per node"
-            )
-        if verdicts.may_fail:
-            if keep_errors:
-                return _with_error_text(plugin, verdicts)
-            _raise_error(plugin, verdicts)
-    except BaseException as error:
-        contain(error)
-        raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
-    return verdicts
-
-
-def _filter_each(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
-    checkpoint()
-    return call_single_filter(plugin, state, pod, node)
-
-
-def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
-    """Raise FilterError if the verdict on any node is an Error."""
-    for code in distinct(verdicts.codes[verdicts.codes != 0]):
-        status = verdicts.status(code)
-        if not status.is_rejected:
-            raise FilterError(filter_error(plugin.name, status))
-
-
-def _with_error_text(plugin: FilterPlugin, verdicts: Verdicts) -> Verdicts:
-    """Return verdicts whose errors have the message of kube-scheduler."""
-
-    def status(code: int) -> Status:
-        found = verdicts.status(code)
-        return found if found.is_rejected else filter_error(plugin.name, found)
-
-    return Verdicts(verdicts.codes, status)
-
-
-def filter_error(plugin: str, status: Status) -> Status:
-    """Return a filter's Error with the message of kube-scheduler."""
-    return Status.error(f'running "{plugin}" filter plugin: {status.message}').by(plugin)
-
-
-def call_single_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
-    """Return a filter's status for one node. Raises PluginFailure."""
-    try:
-        answer = plugin.filter(state, pod, node)  # type: ignore[misc]  # asked only where the plugin has this form
-        if answer is None:
-            return SUCCESS
-        status = as_status(answer)
-    except BaseException as error:
-        contain(error)
-        raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
-    if status.is_success:
-        return SUCCESS
-    if not status.is_rejected:
-        raise PluginFailure(filter_error(plugin.name, status))
-    return status
-
-
-def call_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-    """Return a scorer's raw scores for some nodes, with either of its methods. Raises PluginFailure."""
-    checkpoint()
-    try:
-        if plugin.score_nodes is None:
-            call: Callable[..., Any] = plugin.score  # type: ignore[assignment]  # it has one of the two forms
-            values = [call(state, pod, node) for node in nodes]
-            scores: Ints | int = np.fromiter(map(as_score, values), dtype=np.int64, count=len(nodes))
-        else:
-            values = plugin.score_nodes(state, pod, nodes)
-            scores = values if type(values) is int else checked_scores(values, len(nodes))
-    except BaseException as error:
-        contain(error)
-        raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
-    if plugin.on_fractions is not None and are_fractions(values):
-        plugin.on_fractions("score" if plugin.score_nodes is None else "score_nodes")
-    return scores
-
-
-def call_single_score(plugin: ScorePlugin, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-    """Return a scorer's raw score for one node. Raises PluginFailure."""
-    try:
-        return as_score(plugin.score(state, pod, node))  # type: ignore[misc]  # asked only where the plugin has this form
-    except BaseException as error:
-        contain(error)
-        raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
-
-
-def _shape(answer: object) -> str:
-    size = f" of {len(answer)}" if isinstance(answer, Sized) else ""
-    return f"{type(answer).__name__}{size}"

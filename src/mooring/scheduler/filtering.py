@@ -20,8 +20,10 @@ from mooring.framework.node_statuses import NodeStatuses, Rejections
 from mooring.framework.plugin_errors import contain
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Status
-from mooring.scheduler.answer_cache import TemplateAnswerCache, call_filter, call_single_filter
+from mooring.framework.verdicts import Verdicts
+from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.answers import FilterError, PluginFailure, as_status, failure
+from mooring.scheduler.plugin_calls import call_filter, call_single_filter
 from mooring.scheduler.profile import FilterPlugin, Profile
 from mooring.scheduler.sampling import Sampler
 
@@ -89,17 +91,17 @@ class Filtering:
         """Return which rows pass all filters that work on columns (None: all). Do not modify it: it may be cached."""
         if among is not None:
             return self._mask_among(self._in_bulk, state, pod, among)
-        ok = self._answers.of(template).passing(self.profile, state, pod)
-        nodes, skip = None, state.skip_filter
+        answers = self._answers.of(template)
+        ok = answers.passing(self.profile, state, pod)
+        nodes, skip = Nodes(self.table), state.skip_filter
+        found: list[Verdicts] = []
         for plugin in self._columns:
             if plugin.name in skip:
                 continue
-            nodes = nodes or Nodes(self.table)
             verdicts = call_filter(plugin, state, pod, nodes)
             if verdicts is not None:
-                passed = verdicts.codes == 0
-                ok = passed if ok is None else ok & passed
-        return ok
+                found.append(verdicts)
+        return answers.passing_also(found) if found else ok
 
     def _mask_among(self, filters: tuple[FilterPlugin, ...], state: CycleState, pod: Pod, among: Rows | None) -> Mask:
         """Return which rows pass some filters, run in order."""

@@ -29,8 +29,8 @@ from mooring.plugins.image_locality import ImageLocality
 from mooring.plugins.node_name import NodeName
 from mooring.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from mooring.plugins.volume_binding import VolumeBinding
-from mooring.scheduler.answer_cache import call_filter, call_score
 from mooring.scheduler.answers import checked_scores, failure, feasible_answer, placements_answer, scores_in_range
+from mooring.scheduler.plugin_calls import call_filter, call_score
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import Bound, FilterPlugin, ScorePlugin
 

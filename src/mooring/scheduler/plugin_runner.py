@@ -20,7 +20,15 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.plugin_errors import contain
 from mooring.framework.preemption.candidate import AskExtenders, Candidate
 from mooring.framework.state import CycleState, StateKey
-from mooring.framework.status import NO_NOMINATION, SKIP_TEMPLATE, SUCCESS, Code, PostFilterResult, Status
+from mooring.framework.status import (
+    NO_NOMINATION,
+    SKIP_TEMPLATE,
+    SKIP_THIS_VERSION,
+    SUCCESS,
+    Code,
+    PostFilterResult,
+    Status,
+)
 from mooring.observe.attempt_trace import Trace
 from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer, pre_filter_answer
@@ -91,6 +99,10 @@ class PluginRunner:
 
     def pre_filter(self, state: CycleState, pod: Pod) -> PreFiltered:
         """Run the PreFilter plugins. Raises PluginFailure."""
+        calls = self._pre_filter.of(pod, self.table.templates.of(pod), state)
+        state.skip_filter |= calls.skipped
+        if not calls.plugins:
+            return _ALL_NODES
         nodes = Nodes(self.table)
         rejected: Status | None = None
         names: frozenset[str] | None = None
@@ -98,9 +110,7 @@ class PluginRunner:
         constant_answers: list[str] = []
         skipped: list[str] = []
         entries: dict[StateKey[Any], Any] = {}
-        calls = self._pre_filter.of(self.table.templates.of(pod), state)
         constant = calls.constant
-        state.skip_filter |= calls.skipped
         for bound in calls.plugins:
             before = len(state) if bound.name in constant else None
             checkpoint()
@@ -117,7 +127,9 @@ class PluginRunner:
                 raise failure(f'running PreFilter plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_filter.add(bound.name)
-                if before is not None or (status is SKIP_TEMPLATE and bound.name in calls.skippers):
+                if status is SKIP_THIS_VERSION:
+                    calls.cache_version(bound)
+                elif before is not None or (status is SKIP_TEMPLATE and bound.name in calls.skippers):
                     constant_answers.append(bound.name)
                     skipped.append(bound.name)
                     if before is not None:

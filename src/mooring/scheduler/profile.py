@@ -65,8 +65,6 @@ class ScorePlugin(msgspec.Struct, frozen=True):
     depends: Dependence | None
     #: Whether scores are not validated, because the plugin is built in.
     trusted: bool
-    #: ``score`` without guard and metrics.
-    bare_score: Callable[..., Any] | None
     #: Whether all nodes score 0 if PreFilter skipped the plugin.
     zero_if_skipped: bool
     #: Called with the method whose scores are fractions between 0 and 1.
@@ -89,8 +87,9 @@ class DeclaredFilters(msgspec.Struct, frozen=True):
 class DeclaredScorers(msgspec.Struct, frozen=True):
     """The active scorers that declare what they depend on."""
 
-    #: Those that do not normalize.
+    #: Those that do not normalize, and their names.
     summed: tuple[ScorePlugin, ...]
+    summed_names: tuple[str, ...]
     #: The others: those that depend only on the node, and those that depend also on its pods.
     by_node: tuple[ScorePlugin, ...]
     by_pods: tuple[ScorePlugin, ...]
@@ -283,7 +282,6 @@ class Profile:
         if plugin.score_range is not None:
             columns = None if columns is None else scaled_scores(columns, plugin.score_range)
             single = None if single is None else scaled_score(single, plugin.score_range)
-        bare = single
         columns = self._watched(self._guarded(columns, plugin, "score_nodes", ranged=ranged), plugin, "score")
         single = self._watched(self._guarded(single, plugin, "score", ranged=ranged), plugin, "score")
         normalize = self._guarded(normalize, plugin, "normalize_scores", ranged=True)
@@ -291,7 +289,7 @@ class Profile:
         on_fractions = None if trusted or self._guards is None else self._guards.of(plugin.name).found_fractions
         zero = trusted and plugin.zero_if_skipped
         return ScorePlugin(
-            plugin.name, plugin, weight, columns, single, normalize, depends, trusted, bare, zero, on_fractions
+            plugin.name, plugin, weight, columns, single, normalize, depends, trusted, zero, on_fractions
         )
 
     def _allocation_scorer(self, plugin: Plugin, weight: int) -> AllocationScorer:
@@ -334,6 +332,10 @@ class Profile:
         self._signs_constraints = "constraints" in parts.values()
         self._signs_requests = "requests" in parts.values()
         self._signers = tuple(self._signer(name) for name, part in parts.items() if part == "all")
+
+    def is_builtin(self, name: str) -> bool:
+        """Return whether a plugin is built in."""
+        return name in self._builtin
 
     def _part(self, name: str) -> Part:
         return self.plugins[name].template_part if name in self._builtin else "all"
@@ -387,6 +389,7 @@ class Profile:
             by_node = tuple(s for s in active if s.normalize is not None and s.depends == "node")
             found = self._scorers_without[skip] = DeclaredScorers(
                 summed,
+                tuple(s.name for s in summed),
                 by_node,
                 tuple(s for s in active if s.normalize is not None and s.depends == "pods"),
                 tuple(s for s in by_node if s.name in self.by_constraints),

@@ -157,7 +157,7 @@ class SchedulePod:
                 if trace is not None:
                     trace.scored = perf_counter()
                     if trace.ranks:
-                        runner.scoring.rank(trace, state, pod, template, totals, place)
+                        runner.scoring.rank(trace, template, totals, place)
             return ScheduleResult(table.nodes[row].name, state, filtered.examined, count)
         except PluginFailure as error:
             # As in kube-scheduler, the pod loses its nomination.

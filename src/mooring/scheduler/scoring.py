@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from mooring.api.pod import Pod
 from mooring.checkpoints import checkpoint
 from mooring.columns.block_maxima import BlockMaxima
+from mooring.columns.highest_rows import HighestRows
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
@@ -26,11 +26,12 @@ from mooring.config.model import TieBreak
 from mooring.framework.plugin_errors import contain
 from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState, StateKey
-from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
+from mooring.framework.status import SKIP_TEMPLATE, SKIP_THIS_VERSION, SUCCESS, Code, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.observe.decision_records import Candidate, best_places
-from mooring.scheduler.answer_cache import SummedScores, TemplateAnswerCache, call_score
+from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
+from mooring.scheduler.plugin_calls import call_score
 from mooring.scheduler.profile import Profile, ScorePlugin
 from mooring.scheduler.template_calls import TemplateCalls
 
@@ -60,7 +61,7 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
     rows: Rows | None
     #: The same values in a form that finds the highest one fast, if it is maintained. Nodes that are not feasible have
     #: the value LOWEST.
-    highest: BlockMaxima | None = None
+    highest: HighestRows | BlockMaxima | None = None
 
 
 class Scoring:
@@ -75,18 +76,17 @@ class Scoring:
         self._same: dict[tuple[str, int], int] = {}
         self._others = tuple(s for s in profile.scorers if s.depends is None)
         self._normalized = tuple(s for s in profile.scorers if s.depends is not None and s.normalize is not None)
-        self._ranking = Ranking(profile, self.table)
         #: The scores of the last call of ``totals`` by plugin, if its trace ranks nodes.
         self._kept: Weighted = []
-        #: The parts of the cached sum, if the last call of ``totals`` computed all of it.
-        self._parts: SummedScores | None = None
         #: The places that the last call of ``rank`` found.
         self._places: list[int] = []
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
         """Run the PreScore plugins. Plugins that return Skip do not score. Raises PluginFailure."""
-        calls = self._pre_score.of(self.table.templates.of(pod), state)
+        calls = self._pre_score.of(pod, self.table.templates.of(pod), state)
         state.skip_score |= calls.skipped
+        if not calls.plugins:
+            return
         constant_answers: list[str] = []
         skipped: list[str] = []
         entries: dict[StateKey[Any], Any] = {}
@@ -101,7 +101,9 @@ class Scoring:
                 raise failure(f'running PreScore plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_score.add(bound.name)
-                if before is not None or (status is SKIP_TEMPLATE and bound.name in calls.skippers):
+                if status is SKIP_THIS_VERSION:
+                    calls.cache_version(bound)
+                elif before is not None or (status is SKIP_TEMPLATE and bound.name in calls.skippers):
                     constant_answers.append(bound.name)
                     skipped.append(bound.name)
             elif not status.is_success:
@@ -124,7 +126,7 @@ class Scoring:
             trace.pre_scored = perf_counter()
         kept: Weighted | None = [] if trace is not None and trace.ranks else None
         answers = self._answers.of(template)
-        self._parts = answers.refresh_scores(self.profile, state, pod)
+        answers.refresh_scores(self.profile, state, pod)
         total: Ints | None = None  # the scores that differ, except the cached sum
         same = 0  # the score that all nodes share
         for plugin in self._normalized:
@@ -132,7 +134,7 @@ class Scoring:
             if column is None:
                 continue
             raw = column.values
-            chosen = raw if rows is None or isinstance(raw, int) else raw[rows]
+            chosen = raw if rows is None or isinstance(raw, int) else raw.take(rows)
             score = self._finish(plugin, state, pod, chosen)
             if kept is not None:
                 kept.append((plugin.name, score))
@@ -157,7 +159,7 @@ class Scoring:
             highest = answers.highest(rows)
             if highest is not None:
                 return Totals(highest.values, same, None, highest)
-        cached = answers.total if rows is None else answers.total[rows]
+        cached = answers.total if rows is None else answers.total.take(rows)
         return Totals(cached if total is None else cached + total, same, rows)
 
     def declared_sum(self, state: CycleState, pod: Pod, template: PodTemplate) -> Ints:
@@ -177,20 +179,18 @@ class Scoring:
         """Record scores that extenders have added to the last ``totals``."""
         self._kept.append((name, scores))
 
-    def rank(
-        self,
-        trace: Trace,
-        state: CycleState,
-        pod: Pod,
-        template: PodTemplate,
-        totals: Totals,
-        place: int,
-    ) -> None:
+    def rank(self, trace: Trace, template: PodTemplate, totals: Totals, place: int) -> None:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
         places = self._places = best_places(totals.values, place, trace.ranks, self._places)
-        trace.scorers, trace.candidates = self._ranking.candidates(
-            state, pod, template, totals, places, self._kept, self._parts
-        )
+        answers, nodes, rows, found = self._answers.of(template), self.table.nodes, totals.rows, []
+        trace.scorers = (*[name for name, _ in self._kept], *answers.summed_names)
+        kept = [score for _, score in self._kept]
+        for each in places:
+            row = each if rows is None else rows.item(each)
+            scores = [score if isinstance(score, int) else int(score[each]) for score in kept]
+            answers.add_summed_scores(row, scores)
+            found.append(Candidate(nodes[row].name, totals.values.item(each) + totals.same, tuple(scores)))
+        trace.candidates = tuple(found)
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
         """Normalize, check and weight scores."""
@@ -312,107 +312,3 @@ class _StableOrder:
                 self._ranks[row] = int.from_bytes(digest, "big")
             self._cursor.advance()
         return self._ranks
-
-
-# The best nodes of an attempt with the score of each plugin, for decision records
-
-
-class _Known:
-    """Cached scores of unchanged rows for one template."""
-
-    __slots__ = ("position", "scores", "structure")
-
-    def __init__(self) -> None:
-        self.structure = -1
-        self.position = -1
-        self.scores: dict[int, tuple[int, ...]] = {}
-
-
-class Ranking:
-    """The candidates in the decision records of one profile."""
-
-    def __init__(self, profile: Profile, table: NodeTable) -> None:
-        self._table = table
-        #: The scorers whose scores are part of the cached sum. Their bare method is called, because metrics must not
-        #: count these calls.
-        self._summed = tuple(
-            (scorer, scorer.bare_score)
-            for scorer in profile.scorers
-            if scorer.depends is not None and scorer.normalize is None
-        )
-
-    def candidates(
-        self,
-        state: CycleState,
-        pod: Pod,
-        template: PodTemplate,
-        totals: Totals,
-        places: list[int],
-        kept: Weighted,
-        computed: SummedScores | None = None,
-    ) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
-        """Return the names of the scorers, and the nodes at some places with their scores.
-
-        ``computed`` has the scores that are part of the cached sum, if all of them have just been computed.
-        """
-        active = [pair for pair in self._summed if pair[0].name not in state.skip_score]
-        names = tuple([name for name, _ in kept] + [scorer.name for scorer, _ in active])
-        known = self._known(template, names) if computed is None else {}
-        nodes, rows, same, found = self._table.nodes, totals.rows, totals.same, []
-        for place in places:
-            row = place if rows is None else int(rows[place])
-            total = summed = int(totals.values[place])
-            scores: list[int] = []
-            for _, score in kept:
-                if isinstance(score, int):
-                    scores.append(score)
-                else:
-                    scores.append(int(score[place]))
-                    summed -= scores[-1]
-            if computed:
-                rest = [part if isinstance(part, int) else int(part[row]) for _, part in computed if part is not None]
-                scores += (summed - sum(rest), *rest)
-            elif active:
-                parts = known.get(row)
-                if parts is None:
-                    parts = known[row] = self._parts(active, state, pod, row, summed)
-                scores += parts
-            found.append(Candidate(nodes[row].name, total + same, tuple(scores)))
-        return names, tuple(found)
-
-    def _known(self, template: PodTemplate, names: tuple[str, ...]) -> dict[int, tuple[int, ...]]:
-        """Return the cached scores of a template's rows: the best nodes are mostly those of the last attempt."""
-        key, table = (self, names), self._table
-        known: _Known | None = template.cache.get(key)  # type: ignore[assignment]  # the key is private to this class
-        if known is None:
-            known = template.cache[key] = _Known()
-        changed = table.changes.since(known.position, _MANY) if known.structure == table.structure else None
-        if changed is None or len(known.scores) > _MANY:
-            known.scores.clear()
-        else:
-            for row in changed:
-                known.scores.pop(row, None)
-        known.structure, known.position = table.structure, table.changes.position
-        return known.scores
-
-    def _parts(
-        self,
-        active: list[tuple[ScorePlugin, Callable[..., int] | None]],
-        state: CycleState,
-        pod: Pod,
-        row: int,
-        sum_: int,
-    ) -> tuple[int, ...]:
-        """Return each plugin's score of a row; the last one is the rest of the sum."""
-        parts = []
-        for scorer, score in active[:-1]:
-            if score is not None:
-                parts.append(scorer.weight * int(score(state, pod, self._table.nodes[row])))
-                continue
-            scores = call_score(scorer, state, pod, Nodes(self._table, np.array([row])))
-            parts.append(scorer.weight * (scores if isinstance(scores, int) else int(scores[0])))
-        return (*parts, sum_ - sum(parts))
-
-
-#: The maximum number of cached rows and of changes applied to them. Beyond it, the cache is cleared.
-_MANY = 256

@@ -17,9 +17,11 @@ import numpy.typing as npt
 
 from mooring.checkpoints import checkpoint
 from mooring.columns.counters import CounterRegistry, PodCounter, TermCounter, terms_match
+from mooring.columns.counts import Counts
 from mooring.columns.interned import LabelColumn
 from mooring.columns.terms import AffinityTerm, PodTerm
 from mooring.framework import Nodes, NodeTable, PodTemplate, Status, Verdicts, Victims, WhatIf
+from mooring.plugins.domains import FEW_DOMAINS, DomainVerdicts
 
 
 class Counted:
@@ -67,7 +69,7 @@ Bytes = npt.NDArray[np.int8]
 #: Verdicts by precedence: kube-scheduler reports the highest one.
 _UNWANTED, _UNWILLING, _LONELY = 1, 2, 3
 
-_STATUSES: Final = {
+STATUSES: Final = {
     _LONELY: Status.unresolvable("node(s) didn't match pod affinity rules"),
     _UNWILLING: Status.unschedulable("node(s) didn't match pod anti-affinity rules"),
     _UNWANTED: Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
@@ -78,25 +80,62 @@ _STATUSES: Final = {
 _NO_TERMS: Final[Counter[str]] = Counter()
 
 
+#: Counts by code, as a vector or, if few are not 0, as a dictionary.
+FewOrAll = dict[int, int] | Ints
+
+
 class KeyCounts:
     """Counts by the domains of one topology key. Immutable, so that clones of a state can share it."""
 
-    __slots__ = ("affinity", "anti", "column", "existing")
+    __slots__ = ("_anti", "_existing", "affinity", "column")
 
     def __init__(
         self,
         column: LabelColumn,
         affinity: Ints | None = None,
-        anti: Ints | None = None,
-        existing: Ints | None = None,
+        anti: FewOrAll | None = None,
+        existing: FewOrAll | None = None,
     ) -> None:
         self.column = column
         #: Pods that match all affinity terms; None if no affinity term has this key.
         self.affinity = affinity
-        #: Pods that match an anti-affinity term of the pod, counted once per term.
-        self.anti = anti
-        #: Anti-affinity terms of placed pods that match the pod.
-        self.existing = existing
+        self._anti = anti
+        self._existing = existing
+
+    @property
+    def anti(self) -> Ints | None:
+        """Pods that match an anti-affinity term of the pod, counted once per term."""
+        if isinstance(self._anti, dict):
+            self._anti = self._vector(self._anti)
+        return self._anti
+
+    @property
+    def existing(self) -> Ints | None:
+        """Anti-affinity terms of placed pods that match the pod."""
+        if isinstance(self._existing, dict):
+            self._existing = self._vector(self._existing)
+        return self._existing
+
+    def _vector(self, few: dict[int, int]) -> Ints:
+        vector = np.zeros(self.column.size, dtype=np.int64)
+        for code, count in few.items():
+            vector[code] = count
+        return vector
+
+    def count_anti(self, found: Counts) -> None:
+        """Count the pods that match an anti-affinity term of the pod."""
+        size = self.column.size
+        self._anti = found.snapshot(size) if self.anti is None else self.anti + found.array(size)
+
+    def count_existing(self, terms: list[TermCounter]) -> None:
+        """Count the anti-affinity terms of placed pods that match the pod."""
+        first, *others = terms
+        self._existing = first.counts.snapshot(self.column.size)
+        if others:
+            total = self._existing = first.counts.array(self.column.size).copy()
+            for carried in others:
+                checkpoint()
+                carried.counts.add_to(total)
 
     def plus(self, code: int, affinity: int, anti: int, existing: int) -> KeyCounts:
         """Return the counts with the given numbers added to a domain."""
@@ -127,6 +166,28 @@ class KeyCounts:
             if not first:
                 domains[self.affinity <= 0] = _LONELY
         return table
+
+    def verdict_table(self, *, first: bool) -> bytes:
+        """Return the same as ``verdicts``, faster if the domains, or those with counts, are few."""
+        few = self.column.size <= FEW_DOMAINS
+        if not few and (self.affinity is not None or not self._few(self._anti) or not self._few(self._existing)):
+            return self.verdicts(first=first).tobytes()
+        table = bytearray(self.column.size + 1)
+        for counts, code in ((self._existing, _UNWANTED), (self._anti, _UNWILLING)):
+            if counts is not None:
+                for place, count in counts.items() if isinstance(counts, dict) else enumerate(counts.tolist()):
+                    if count > 0:
+                        table[place] = code
+        if self.affinity is not None:
+            table[-1] = _LONELY
+            for place, count in enumerate(() if first else self.affinity.tolist()):
+                if count <= 0:
+                    table[place] = _LONELY
+        return bytes(table)
+
+    @staticmethod
+    def _few(counts: FewOrAll | None) -> bool:
+        return counts is None or isinstance(counts, dict)
 
     def at(self, counts: Ints | None, nodes: Nodes) -> Ints:
         """Return the counts of the nodes' domains; 0 without the key."""
@@ -198,16 +259,19 @@ class AffinityState:
 
     # Verdicts
 
-    def filter(self, nodes: Nodes) -> Verdicts | None:
+    def filter(self, nodes: Nodes, by_domain: DomainVerdicts) -> Verdicts | None:
         """Return the verdicts: affinity first, then anti-affinity, then the anti-affinity of placed pods."""
         found: Bytes | None = None
         first = self._is_first()
+        if len(self._keys) == 1:
+            (counts,) = self._keys.values()
+            return by_domain.of(nodes, counts.column, counts.verdict_table(first=first))
         for counts in self._keys.values():
             answer = counts.verdicts(first=first).take(nodes.codes(counts.column))
             found = answer if found is None else np.maximum(found, answer, out=found)
         if found is None or not found.any():
             return None
-        return Verdicts(found, _STATUSES.__getitem__)
+        return Verdicts(found, STATUSES.__getitem__)
 
     def what_if(self, victims: Victims) -> WhatIf:
         """Return the model for many candidate nodes, each with its potential victims."""
@@ -278,7 +342,7 @@ class _Rule:
         codes = (existing > 0).astype(np.int8)
         codes[anti > 0] = _UNWILLING
         codes[lonely] = _LONELY
-        return Verdicts(codes, _STATUSES.__getitem__)
+        return Verdicts(codes, STATUSES.__getitem__)
 
 
 def affinity_state(
@@ -306,14 +370,7 @@ def affinity_state(
             continue  # a node without the key never rejects the pod
         counts, by_domain = counts_of(term.keys[0]), term.counter.by_domain(term.keys[0])
         if by_domain.total:
-            found = by_domain.array(counts.column.size)
-            counts.anti = found if counts.anti is None else counts.anti + found
+            counts.count_anti(by_domain)
     for key, terms in unwanted.items():
-        counts = counts_of(key)
-        counts.existing = terms[0].counts.array(counts.column.size)
-        if len(terms) > 1:
-            counts.existing = counts.existing.copy()
-            for carried in terms[1:]:
-                checkpoint()
-                carried.counts.add_to(counts.existing)
+        counts_of(key).count_existing(terms)
     return AffinityState(table, template, own, keys, total)

@@ -29,8 +29,10 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
-from mooring.plugins.inter_pod_affinity.filtering import AffinityState, OwnTerms, affinity_state
-from mooring.plugins.inter_pod_affinity.scoring import AffinityScores, affinity_scores, normalize
+from mooring.framework.status import SKIP_THIS_VERSION
+from mooring.plugins.domains import DomainVerdicts, FeasibleDomains
+from mooring.plugins.inter_pod_affinity.filtering import STATUSES, AffinityState, OwnTerms, affinity_state
+from mooring.plugins.inter_pod_affinity.scoring import AffinityScores, affinity_scores
 
 Ints = npt.NDArray[np.int64]
 
@@ -49,6 +51,11 @@ class AffinityArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 class InterPodAffinity(Plugin[AffinityArgs]):
     """Filters and scores nodes by the pods in their topology domains."""
 
+    def setup(self) -> None:
+        """Create the caches of domains."""
+        self._by_domain = DomainVerdicts(STATUSES.__getitem__)
+        self._feasible = FeasibleDomains()
+
     # Filter
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
@@ -60,7 +67,7 @@ class InterPodAffinity(Plugin[AffinityArgs]):
             return Status.unresolvable(f"parsing pod: {terms.error}")
         unwanted = self._unwanted(template)
         if not (unwanted or terms.required or terms.required_anti):
-            return Status.skip()
+            return Status.skip() if self.existing_terms(template) else SKIP_THIS_VERSION
         state.write(_FILTER, affinity_state(table, template, self._own(template), unwanted))
         return None
 
@@ -74,7 +81,7 @@ class InterPodAffinity(Plugin[AffinityArgs]):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """Reject nodes that violate required affinity or anti-affinity."""
-        return state.read(_FILTER).filter(nodes)
+        return state.read(_FILTER).filter(nodes, self._by_domain)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
         """Return the filter as a function of the counts in the candidates' own domains."""
@@ -93,22 +100,26 @@ class InterPodAffinity(Plugin[AffinityArgs]):
             return Status.error(f"failed to parse pod: {terms.error}")
         existing = self.existing_terms(template, scoring=True)
         if not (existing or terms.preferred):
-            return Status.skip()
+            return SKIP_THIS_VERSION
         scores = affinity_scores(table, self._own(template), existing, self.args.hard_pod_affinity_weight)
         if scores is None:
             return Status.skip()
         state.write(_SCORE, scores)
         return None
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Sum the weights of each node's domains."""
-        return state.read(_SCORE).score(nodes)
+        return state.read(_SCORE).score(nodes, self._feasible)
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
         """Scale the scores to 0..100."""
-        return normalize(scores)
+        return state.read(_SCORE).normalize(scores)
 
     # Terms
+
+    def skip_version(self) -> object:
+        """Return the version of the terms of placed pods."""
+        return self.handle.table.counters.terms_epoch
 
     def existing_terms(self, template: PodTemplate, *, scoring: bool = False) -> tuple[TermCounter, ...]:
         """Return the terms of placed pods that match a pod; batch sessions override this."""

@@ -16,6 +16,7 @@ from mooring.columns.counters import TermCounter
 from mooring.columns.counts import Counts
 from mooring.columns.interned import LabelColumn
 from mooring.framework import Nodes, NodeTable
+from mooring.plugins.domains import Domains, FeasibleDomains
 from mooring.plugins.inter_pod_affinity.filtering import OwnTerms
 
 Ints = npt.NDArray[np.int64]
@@ -24,20 +25,46 @@ Ints = npt.NDArray[np.int64]
 class AffinityScores:
     """The weight of each domain of each topology key for a pod."""
 
-    __slots__ = ("_worth",)
+    __slots__ = ("_domains", "_scores", "_worth")
 
     def __init__(self, worth: dict[str, tuple[LabelColumn, Ints]]) -> None:
         #: By key: its column, and the weights by code, with a last entry (0) for nodes without the key.
         self._worth = worth
+        #: The last scores that have one domain for each node, and these domains.
+        self._scores: Ints | None = None
+        self._domains: Domains | None = None
 
-    def score(self, nodes: Nodes) -> Ints:
-        """Return the raw scores: the sum of the weights of a node's domains."""
+    def score(self, nodes: Nodes, feasible: FeasibleDomains) -> Ints | int:
+        """Return the raw scores: the sum of the weights of a node's domains; a number if all nodes have the same."""
+        if len(self._worth) == 1:
+            ((column, worth),) = self._worth.values()
+            domains = self._domains = feasible.of(nodes, column)
+            if domains is not None:
+                values = [worth.item(code) for code in domains.present]
+                if values and min(values) == max(values):
+                    return values[0]
+                self._scores = worth.take(domains.codes)
+                return self._scores
         total: Ints | None = None
         for column, worth in self._worth.values():
             found = worth.take(nodes.codes(column))
             total = found if total is None else np.add(total, found, out=total)
         assert total is not None, "there is a key, or scoring is skipped"
         return total
+
+    def normalize(self, scores: Ints) -> Ints:
+        """Normalize scores, by domain if they are the last ones."""
+        domains = self._domains
+        if scores is not self._scores or domains is None:
+            return normalize(scores)
+        ((_, worth),) = self._worth.values()
+        values = [worth.item(code) for code in domains.present]
+        least = min(values)
+        span = max(values) - least
+        table = np.zeros(len(worth), dtype=np.int64)
+        for code, value in zip(domains.present, values, strict=True):
+            table[code] = int((value - least) / span * 100.0)
+        return table.take(domains.codes)
 
 
 def affinity_scores(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mooring.api.pod import Pod
 from mooring.api.resources import is_scalar, is_tracked
 from mooring.framework import CycleState, NodeInfo, Nodes, NodeTable, Plugin, PodTemplate, StateKey, Status, depends_on
-from mooring.plugins.node_resources.columns import EXACT_LIMIT, ResourceColumns
+from mooring.plugins.node_resources.columns import EXACT_LIMIT, ResourceColumns, Small
 from mooring.plugins.node_resources.scoring import ResourceSpec
 
 Ints = npt.NDArray[np.int64]
@@ -66,8 +66,9 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         offset = columns.offset(indexes)
         scores = columns.balances(plan, some)
         scores += offset if some is None else offset[some]
-        scores >>= 1
-        return scores if rows is None or some is not None else scores[rows]
+        scores >>= _ONE_BIT
+        result: Ints = scores.astype(np.int64)
+        return result if rows is None or some is not None else result[rows]
 
     @depends_on("node", "pods")
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
@@ -114,6 +115,8 @@ Plan = tuple[tuple[int, int], ...]
 #: A score is half of: this, plus the balance with the pod, minus the balance without it.
 NEUTRAL = 150
 
+_ONE_BIT = np.int32(1)
+
 _ONE = np.float64(1)
 
 _TWO = np.float64(2)
@@ -157,10 +160,10 @@ class BalanceColumns(ResourceColumns):
     def __init__(self, table: NodeTable, resources: Sequence[str]) -> None:
         super().__init__(table, resources, nonzero=False)
         #: NEUTRAL - balance without a pod, by the resources that apply; there are few such sets.
-        self._offsets: dict[tuple[int, ...], Ints] = {}
+        self._offsets: dict[tuple[int, ...], Small] = {}
         self.used_rows: list[Floats] = list(self.used)
 
-    def offset(self, indexes: tuple[int, ...]) -> Ints:
+    def offset(self, indexes: tuple[int, ...]) -> Small:
         """Return the offset to add to the balance with a pod, for these resources. Read-only: it is the live column."""
         known = self._offsets.get(indexes)
         if known is None:
@@ -190,13 +193,13 @@ class BalanceColumns(ResourceColumns):
                 after.append((used + amount, capacity))
         return balance(after), balance(before)
 
-    def balances(self, plan: Sequence[tuple[int, int]], rows: Rows | None) -> Ints:
-        """Return the balance of some rows (None: all) with the pod, as a new vector."""
+    def balances(self, plan: Sequence[tuple[int, int]], rows: Rows | None) -> Small:
+        """Return the balance of some rows (None: all) with the pod, as a new vector of numbers from 0 to 100."""
         count = len(self.table) if rows is None else len(rows)
         if self.any_missing and any(self.missing[index] for index, _ in plan):
             return self._uneven(plan, rows, count)
         if len(plan) < 2:
-            return np.full(count, 100, dtype=np.int64)
+            return np.full(count, 100, dtype=np.int32)
         if rows is None and len(plan) == len(self) and self.exact and not _is_huge(plan):
             shares = self._all_shares(plan)
         else:
@@ -212,7 +215,7 @@ class BalanceColumns(ResourceColumns):
             deviation = self._deviation(shares, count)
             np.subtract(_ONE, deviation, out=deviation)
             deviation *= _HUNDRED
-        result: Ints = deviation.astype(np.int64)
+        result: Small = deviation.astype(np.int32)
         return result
 
     def _all_shares(self, plan: Sequence[tuple[int, int]]) -> list[Floats]:
@@ -256,7 +259,7 @@ class BalanceColumns(ResourceColumns):
         np.sqrt(squares, out=squares)
         return squares
 
-    def _uneven(self, plan: Sequence[tuple[int, int]], rows: Rows | None, count: int) -> Ints:
+    def _uneven(self, plan: Sequence[tuple[int, int]], rows: Rows | None, count: int) -> Small:
         """Return the balance if some nodes lack a resource; a missing resource does not count."""
         shares, has = [], []
         for index, amount in plan:
@@ -277,5 +280,5 @@ class BalanceColumns(ResourceColumns):
         lowest = np.minimum.reduce([np.where(p, s, np.inf) for s, p in zip(shares, has, strict=True)])
         deviation[two] = (np.maximum.reduce(shares)[two] - lowest[two]) / 2
         deviation[counts < 2] = 0
-        result: Ints = ((1 - deviation) * 100).astype(np.int64)
+        result: Small = ((1 - deviation) * 100).astype(np.int32)
         return result

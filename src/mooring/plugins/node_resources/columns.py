@@ -136,6 +136,8 @@ _STALE_ROWS = 1024
 
 Floats = npt.NDArray[np.float64]
 
+Small = npt.NDArray[np.int32]
+
 #: Amounts up to this limit can be multiplied by 100 without losing precision in a float.
 EXACT_LIMIT = 2**53 // 100
 #: Views of at most _FEW_TO_SCORE rows are scored one by one; views of less than 1/_SPARSE of the rows gather first.
@@ -171,6 +173,9 @@ class ResourceColumns(DerivedColumns):
         #: The part of it for resources, and the same row by row: to create a view takes time.
         self.work: Floats = self.scratch[3:]
         self.work_rows: list[Floats] = list(self.work)
+        #: Scratch space for small integers: a column for each resource.
+        self.whole: Small = np.zeros((len(resources), 0), dtype=np.int32)
+        self.whole_rows: list[Small] = list(self.whole)
         #: A lower bound of the free amounts of each resource.
         self._room: list[float] = [0.0] * len(resources)
         #: Whether all amounts are small enough for floats, and which resources some node lacks.
@@ -222,6 +227,8 @@ class ResourceColumns(DerivedColumns):
         self.scratch = _scratch(self.table, (3 + len(self), count))
         self.work = self.scratch[3:]
         self.work_rows = list(self.work)
+        self.whole = np.empty((len(self), count), dtype=np.int32)
+        self.whole_rows = list(self.whole)
         self.exact = True
         self.missing = [False] * len(self)
         self._read(slice(None))

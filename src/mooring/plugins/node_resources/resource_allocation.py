@@ -36,6 +36,8 @@ Rows = npt.NDArray[np.intp]
 #: For each resource that applies to a pod: its index, the request, its weight.
 Plan = tuple[tuple[int, int, int], ...]
 
+_ONE_BIT = np.int32(1)
+
 
 class FitColumns(ResourceColumns):
     """Adds the dividend and the divisor of scores; a node without the resource divides by infinity and scores 0."""
@@ -50,18 +52,29 @@ class FitColumns(ResourceColumns):
     def _derive_all(self) -> None:
         self.scaled = 100 * (self.used if self._sign > 0 else self.capacity - self.used)
         self.scaled_rows = list(self.scaled)
-        self.divisor = np.where(self.capacity == 0, np.inf, self.capacity)
+        # The same column if possible: it is more often in the processor's cache.
+        self.divisor = np.where(self.capacity == 0, np.inf, self.capacity) if self.any_missing else self.capacity
 
     def _derive(self, rows: Rows) -> None:
         capacity, used = self.capacity[:, rows], self.used[:, rows]
         self.scaled[:, rows] = 100 * (used if self._sign > 0 else capacity - used)
-        self.divisor[:, rows] = np.where(capacity == 0, np.inf, capacity)
+        self._separate_divisor()
+        if self.divisor is not self.capacity:
+            self.divisor[:, rows] = np.where(capacity == 0, np.inf, capacity)
 
     def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
-        scaled, divisor, sign = self.scaled, self.divisor, self._sign
+        scaled, sign = self.scaled, self._sign
         for index, (capacity, used) in enumerate(amounts):
             scaled[index, row] = 100.0 * (used if sign > 0 else capacity - used)
-            divisor[index, row] = capacity or np.inf
+        self._separate_divisor()
+        if self.divisor is not self.capacity:
+            for index, (capacity, _) in enumerate(amounts):
+                self.divisor[index, row] = capacity or np.inf
+
+    def _separate_divisor(self) -> None:
+        """Copy the column before a divisor is not the capacity."""
+        if self.divisor is self.capacity and self.any_missing:
+            self.divisor = self.capacity.copy()
 
 
 def _is_huge(plan: Plan) -> bool:
@@ -162,16 +175,17 @@ class AllocationScorer:
             np.add(scaled, factor * amount, out=row)
             overcommitted = overcommitted or not columns.have_room(index, amount)
         np.divide(rated, columns.divisor, out=rated)
-        self._strategy.rate_floats(rated, overcommitted=overcommitted)
-        total = rows[0]
-        for other in rows[1:]:
+        self._strategy.limit_floats(rated, overcommitted=overcommitted)
+        ratings = columns.whole  # from 0 to 100, so that dropping the fraction is rounding down
+        ratings[:] = rated
+        total, *others = columns.whole_rows
+        for other in others:
             np.add(total, other, out=total)
         if len(plan) == 2:
-            np.multiply(total, 0.5, out=total)
+            np.right_shift(total, _ONE_BIT, out=total)
         elif len(plan) > 2:
-            np.divide(total, len(plan), out=total)
-        scores: Ints = total.astype(np.int64)
-        return scores
+            np.floor_divide(total, np.int32(len(plan)), out=total)
+        return total.astype(np.int64)
 
     def _rate(self, index: int, amount: int, rows: Rows | None, out: Floats) -> None:
         columns = self._columns
@@ -180,7 +194,8 @@ class AllocationScorer:
             scaled, divisor = scaled[rows], divisor[rows]
         np.add(scaled, 100.0 * self._strategy.sign * amount, out=out)
         np.divide(out, divisor, out=out)
-        self._strategy.rate_floats(out, overcommitted=True)
+        self._strategy.limit_floats(out, overcommitted=True)
+        self._strategy.rate_floats(out)
 
     def _score_unevenly(self, plan: Plan, rows: Rows | None, total: Floats, work: Floats, weights: Floats) -> Ints:
         """Score if the sum of weights differs between nodes."""

@@ -1,7 +1,8 @@
 """The scoring strategies of NodeResourcesFit: LeastAllocated, MostAllocated and RequestedToCapacityRatio.
 
 Each strategy has three equivalent forms: for one resource of one node in integers (``rate``), for a column of floats
-(``rate_floats``, in place, fast) and for a column of integers (``rate_ints``, for amounts beyond floats).
+(``limit_floats``, then ``rate_floats``; in place, fast) and for a column of integers (``rate_ints``, for amounts beyond
+floats).
 
 """
 
@@ -62,11 +63,14 @@ class Strategy(Protocol):
     def rate(self, requested: int, capacity: int) -> int:
         """Return the rating for a requested amount; ``capacity`` is not 0."""
 
-    def rate_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
-        """Convert 100 x free (or used) / capacity to ratings, in place.
+    def limit_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
+        """Limit 100 x free (or used) / capacity to 0 to 100, in place.
 
         Without ``overcommitted``, no quotient is that of an overcommitted node.
         """
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """Convert these quotients to ratings, in place. Unless the strategy is picky, this rounds down."""
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
         """Apply ``rate`` to a column."""
@@ -80,12 +84,18 @@ class LeastAllocated:
 
     def rate(self, requested: int, capacity: int) -> int:
         """Return the free share in percent."""
-        return 0 if requested > capacity else truncated(_percent(capacity - requested), capacity)
+        if requested > capacity:
+            return 0
+        dividend = (capacity - requested) * MAX_SCORE
+        return dividend // capacity if dividend <= _LARGEST else truncated(_percent(capacity - requested), capacity)
 
-    def rate_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
+    def limit_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
         """Rate an overcommitted node 0."""
         if overcommitted:
             np.maximum(quotients, _ZERO, out=quotients)
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """Round down."""
         np.floor(quotients, out=quotients)
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
@@ -105,10 +115,13 @@ class MostAllocated:
         """Return the used share in percent."""
         return truncated(_percent(min(requested, capacity)), capacity)
 
-    def rate_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
+    def limit_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
         """Rate an overcommitted node 100."""
         if overcommitted:
             np.minimum(quotients, _HUNDRED, out=quotients)
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """Round down."""
         np.floor(quotients, out=quotients)
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
@@ -132,10 +145,13 @@ class RequestedToCapacityRatio:
         used = MAX_SCORE if requested > capacity else truncated(_percent(requested), capacity)
         return self._table[max(used, 0)]  # an overflowed product is below the first point
 
-    def rate_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
+    def limit_floats(self, quotients: Floats, *, overcommitted: bool) -> None:
         """Treat an overcommitted node as full."""
         if overcommitted:
             np.minimum(quotients, _HUNDRED, out=quotients)
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """Look up the function's values."""
         quotients[:] = self._floats[quotients.astype(np.intp)]
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:

@@ -31,7 +31,7 @@ class DefaultSelectors:
         #: Namespace -> its services, by selector.
         self._services: dict[str, SelectorIndex[Service]] = {}
         #: Increases when a service's selector changes.
-        self._version = 0
+        self.version = 0
         services = handle.lister(Service)
         for service in services.list():
             self._service_changed(None, service)
@@ -43,10 +43,10 @@ class DefaultSelectors:
             return _EVERYTHING
         choice = self._controllers_choice(template) if template.pod.metadata.owner_references else None
         known = template.cache.get(self)
-        if isinstance(known, _Kept) and known.version == self._version and known.choice == choice:
+        if isinstance(known, _Kept) and known.version == self.version and known.choice == choice:
             return known.selector
         selector = self._deduce(template, choice)
-        template.cache[self] = _Kept(self._version, choice, selector)
+        template.cache[self] = _Kept(self.version, choice, selector)
         return selector
 
     def _deduce(self, template: PodTemplate, choice: Choice) -> Selector:
@@ -91,7 +91,7 @@ class DefaultSelectors:
         if new is not None and after is not None:
             self._index(new).add(selector_from_labels(after), new)
         if before != after:
-            self._version += 1
+            self.version += 1
 
     def _index(self, service: Service) -> SelectorIndex[Service]:
         return self._services.setdefault(service.namespace, SelectorIndex())

@@ -30,6 +30,8 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
+from mooring.framework.status import SKIP_THIS_VERSION
+from mooring.plugins.domains import DomainVerdicts
 from mooring.plugins.pod_topology_spread.constraints import (
     HARD,
     SOFT,
@@ -39,7 +41,7 @@ from mooring.plugins.pod_topology_spread.constraints import (
     compile_constraints,
 )
 from mooring.plugins.pod_topology_spread.default_selector import DefaultSelectors
-from mooring.plugins.pod_topology_spread.filtering import SpreadState, spread_state
+from mooring.plugins.pod_topology_spread.filtering import STATUSES, SpreadState, spread_state
 from mooring.plugins.pod_topology_spread.scoring import SpreadScores, normalize
 
 Ints = npt.NDArray[np.int64]
@@ -70,6 +72,7 @@ class PodTopologySpread(Plugin[SpreadArgs]):
         self._defaults = {action: compile_constraints(defaults, {}, action) for action in (HARD, SOFT)}
         self._selectors = DefaultSelectors(self.handle)
         comparisons = release.enabled("TaintTolerationComparisonOperators")
+        self._by_domain = DomainVerdicts(STATUSES.__getitem__)
         self._regions = Regions(self.handle.table, comparisons=comparisons)
 
     # Filter
@@ -96,7 +99,7 @@ class PodTopologySpread(Plugin[SpreadArgs]):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """Reject nodes without the topology keys, and those that would exceed the maximum skew."""
-        return state.read(_FILTER).filter(nodes)
+        return state.read(_FILTER).filter(nodes, self._by_domain)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
         """Return the filter as a function of the counts in the candidates' own domains."""
@@ -128,9 +131,14 @@ class PodTopologySpread(Plugin[SpreadArgs]):
     # Constraints
 
     def _skip(self, pod: Pod, action: str) -> Status:
-        """Return Skip; cacheable unless services and controllers determine the constraints."""
-        own = pod.spec.topology_spread_constraints
-        return Status.skip(template=bool(own) or not self._defaults[action])
+        """Return Skip; cacheable unless a controller determines the constraints."""
+        if pod.spec.topology_spread_constraints or not self._defaults[action]:
+            return Status.skip(template=True)
+        return Status.skip() if pod.metadata.owner_references else SKIP_THIS_VERSION
+
+    def skip_version(self) -> object:
+        """Return the version of the services, which determine the constraints of pods without a controller."""
+        return self._selectors.version
 
     def _plan(self, template: PodTemplate, action: str) -> Plan | None:
         """Return the compiled constraints of one kind; None if there are none. Raises SelectorError."""

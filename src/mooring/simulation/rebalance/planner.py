@@ -27,10 +27,10 @@ from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.plugins.coscheduling.pod_group import LABEL as GROUP_LABEL
-from mooring.scheduler.answer_cache import call_filter
 from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.attempt_results import ScheduleResult
 from mooring.scheduler.engine import Engine
+from mooring.scheduler.plugin_calls import call_filter
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.schedule_pod import schedule_pod
 from mooring.simulation.fragmentation import fragmentation
