@@ -556,7 +556,8 @@ async def test_impersonation_and_agent_go_with_every_request(tls_api: Api) -> No
 
 async def test_without_httptools_the_lane_is_aiohttp(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httptools", None)
-    monkeypatch.delitem(sys.modules, "mooring.kube.fast_writer", raising=False)
+    for name in ("fast_writer", "http1_connection"):
+        monkeypatch.delitem(sys.modules, f"mooring.kube.{name}", raising=False)
     api.put(f"{PODS}/p", {})
     async with client(api) as kube:
         assert isinstance(kube._fast_writer, HttpTransport)
