@@ -13,7 +13,7 @@ import uvloop
 
 from mooring.api import Event, ObjectMeta, ObjectReference, Pod
 from mooring.api.codec import fit
-from mooring.kube import Client, load_access
+from mooring.kube import ApiError, Client, load_access
 from mooring.kube.fast_writer import FastWriter
 from mooring.kube.http2_connection import MAX_STREAMS, Http2Connection
 from mooring.kube.http_connection import Connection
@@ -83,6 +83,37 @@ async def write_all(plane: ControlPlane, namespace: str) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(128):
                 group.create_task(work())
+
+
+def test_a_refused_bind_has_the_same_error_in_both_encodings(plane: ControlPlane) -> None:
+    spec = {"containers": [{"name": "main", "image": "example.com/main"}]}
+    created = plane.api.create("/api/v1/namespaces/default/pods", {"metadata": {"name": "bound"}, "spec": spec})
+    bound = fit(created, Pod)
+    others = [
+        Pod(metadata=ObjectMeta(name="none", namespace="default")),
+        Pod(metadata=ObjectMeta(name="bound", namespace="default", uid="other")),
+    ]
+
+    async def errors(protobuf: bool) -> list[tuple[type, str, dict[str, Any]]]:
+        found = []
+        async with Client(load_access(kubeconfig=str(plane.kubeconfig("admin")))) as client:
+            client._protobuf_binds = protobuf
+            for pod in (bound, *others):
+                with pytest.raises(ApiError) as caught:
+                    await client.bind(pod, "node")
+                found.append((type(caught.value), str(caught.value), vars(caught.value)))
+            # The server has not refused the type.
+            assert client._protobuf_binds == protobuf
+        return found
+
+    async def both() -> None:
+        async with Client(load_access(kubeconfig=str(plane.kubeconfig("admin")))) as client:
+            await client.bind(bound, "node", {"note": "Grüße"}, version=bound.metadata.resource_version)
+        assert await errors(True) == await errors(False)
+
+    asyncio.run(both())
+    pod = plane.api.pod("bound")
+    assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("node", {"note": "Grüße"})
 
 
 def event(namespace: str, number: int) -> Event:

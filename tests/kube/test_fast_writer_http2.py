@@ -175,6 +175,7 @@ async def test_a_strict_peer_accepts_what_is_sent(seed: int) -> None:
         values = {
             SettingCodes.INITIAL_WINDOW_SIZE: rng.choice([0, 10, 1000]),
             SettingCodes.MAX_CONCURRENT_STREAMS: limit,
+            SettingCodes.HEADER_TABLE_SIZE: 0,
         }
         strict.local_settings = Settings(client=False, initial_values=values)
         strict.initiate_connection()

@@ -138,6 +138,18 @@ async def test_bodies_wait_for_both_windows() -> None:
     connection.abort("end")
 
 
+async def test_a_body_that_waits_is_not_overtaken() -> None:
+    connection, transport = connect((h2.WINDOW, 1 << 20))
+    send(connection, b"x" * 70_000)
+    await settle()
+    transport.frames()
+    connection.data_received(h2.window(0, 10))
+    send(connection, b"small")
+    await settle()
+    assert [(each.stream, len(each.payload)) for each in transport.frames() if each.kind == h2.DATA] == [(1, 10)]
+    connection.abort("end")
+
+
 async def test_frames_are_as_large_as_the_server_allows() -> None:
     connection, transport = connect()
     await settle()
@@ -213,6 +225,19 @@ async def test_a_connection_that_is_lost_before_the_request_is_written() -> None
         await answer
 
 
+async def test_goaway_before_the_request_is_written() -> None:
+    """It would be accepted, but it can as well be sent on another connection."""
+    connection, transport = connect()
+    await settle()
+    transport.frames()
+    answer = send(connection)
+    connection.data_received(h2.goaway((1 << 31) - 1))
+    with pytest.raises(NotProcessed, match="NO_ERROR"):
+        await answer
+    assert transport.closed
+    assert transport.frames() == []
+
+
 async def test_a_response_to_a_request_that_is_not_written() -> None:
     connection, transport = connect()
     answer = send(connection)
@@ -228,7 +253,9 @@ async def test_what_is_cancelled_before_it_is_written_uses_no_window() -> None:
         connection.cancel(send(connection, b"x" * 10_000))
     answer = send(connection, b"x" * 16_000)
     await settle()
-    assert [(each.kind, each.stream) for each in transport.frames()[3:]] == [(h2.HEADERS, 201), (h2.DATA, 201)]
+    headers, data = transport.frames()[3:]
+    assert (headers.kind, headers.stream) == (h2.HEADERS, 201)
+    assert data == h2.Frame(h2.DATA, h2.END_STREAM, 201, b"x" * 16_000)
     connection.data_received(h2.ok(201))
     assert (await answer).status == 201
 

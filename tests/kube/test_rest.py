@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from mooring.api import Event, KubeObject, Lease, LeaseSpec, Node, ObjectMeta, ObjectReference, Pod
+from mooring.api.protobuf import decode_object
 from mooring.kube import (
     Access,
     AlreadyExists,
@@ -97,7 +98,7 @@ async def test_binding(api: Api) -> None:
         with pytest.raises(Conflict):
             await kube.bind(POD, "n")
     assert api.requests[-1][:2] == ("POST", f"{PODS}/p/binding")
-    assert json.loads(api.bodies[-1]) == {
+    assert decode_object(api.bodies[-1]) == {
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": "p", "namespace": "default", "uid": "u-1"},

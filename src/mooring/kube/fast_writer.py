@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mooring.kube.access import Access
+from mooring.kube.binding_bodies import ACCEPTED, JSON, OBJECT_STARTS
 from mooring.kube.client_errors import NOT_LEADING, ConnectionFailed, NotLeading, OutcomeUnknown
 from mooring.kube.client_tls import TlsContexts, connection_failed
 from mooring.kube.http1_connection import Http1Connection
@@ -87,7 +88,7 @@ class FastWriter:
         self._limiter = ConcurrencyLimiter(requests)
         self._timer: asyncio.TimerHandle | None = None
         self._swept_at = 0.0
-        self._fixed = [("User-Agent", user_agent), ("Accept", "application/json"), *access.user.impersonation]
+        self._fixed = [("User-Agent", user_agent), *access.user.impersonation]
         self._heads: dict[tuple[str, str, str], Head] = {}
         self._heads_identity: Identity | None = None
 
@@ -108,7 +109,7 @@ class FastWriter:
             answer = await self._exchange(method, target, body, content_type, identity, timeout)
         finally:
             self._limiter.leave()
-        if answer.status >= 300 or not answer.body.startswith(b"{"):
+        if answer.status >= 300 or not answer.body.startswith(OBJECT_STARTS):
             answer = answer._replace(body=identity.hide(answer.body))
         if answer.status == 401 or 300 <= answer.status < 400:
             # The request was not carried out, so a retry is safe. aiohttp renews the credentials.
@@ -144,7 +145,7 @@ class FastWriter:
             self._use_identity(identity)
         head = self._heads.get((connection.version, method, content_type))
         if head is None:
-            fields = [*self._fixed, ("Content-Type", content_type)]
+            fields = [*self._fixed, ("Accept", ACCEPTED.get(content_type, JSON)), ("Content-Type", content_type)]
             if identity.authorization:
                 fields.append(("Authorization", identity.authorization))
             head = connection.head(method, self._authority, fields)
