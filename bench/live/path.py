@@ -134,7 +134,9 @@ class Server:
         if body is None:
             return Answer(200, {}, _NOTHING_SERVED)
         if (found := _PATH.search(target)) is not None:
-            self._bind(f"{found[1]}/{found[2]}", msgspec.json.decode(body)["target"]["name"])
+            # The name of the node in the protobuf body. The general decoder would be a part of the measured time.
+            node = body.rpartition(b"Node\x12\x00\x1a")[2]
+            self._bind(f"{found[1]}/{found[2]}", node[1 : 1 + node[0]].decode())
             return Answer(201, {}, _BOUND)
         self.events += 1
         if self.events == self.wanted:

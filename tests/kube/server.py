@@ -18,6 +18,8 @@ import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from mooring.api.protobuf import decode_object
+
 CERTS = Path(__file__).parent / "certs"
 PODS = "/api/v1/namespaces/default/pods"
 _KINDS = {"pods": "Pod", "nodes": "Node", "leases": "Lease", "events": "Event", "widgets": "Widget"}
@@ -205,7 +207,8 @@ class Api:
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _post(self, request: web.Request, path: str, body: bytes) -> web.StreamResponse:
-        value = json.loads(body)
+        is_protobuf = request.content_type == "application/vnd.kubernetes.protobuf"
+        value = decode_object(body) if is_protobuf else json.loads(body)
         if path.endswith("/binding"):
             pod = self.objects.get(path.removesuffix("/binding"))
             if pod is None:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from mooring.certificates import make_certificate
 from mooring.kube import Access, AccessError, Client, ConnectionFailed, Unauthorized, User
 from mooring.kube.client_tls import TlsContexts, client_context
 from mooring.kube.identity import Identity
+from tests.kube import http2_server as h2
+from tests.kube.http2_server import Http2Server, replying
 from tests.kube.server import CERTS, Api
 
 CA = (CERTS / "ca.pem").read_bytes()
@@ -212,3 +215,63 @@ async def test_an_expired_client_certificate_is_called_expired() -> None:
             with pytest.raises(Unauthorized) as valid:
                 await client.get(Node, "n")
             assert "expired" not in str(valid.value)
+
+
+# HTTP/2
+
+
+async def test_the_certificates_of_the_system_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[ssl.SSLContext] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda self, *_: loaded.append(self))
+    contexts = TlsContexts(Access(server="https://k"))
+    first = contexts.http2_context(Identity())
+    assert first is contexts.http2_context(Identity("Bearer x"))
+    assert contexts.context(Identity()) is not first
+    assert len(loaded) == 1
+    assert isinstance(first, ssl.SSLContext)
+    assert TlsContexts(Access(server="http://k")).http2_context(Identity()) is None
+
+
+def test_a_failed_offer_does_not_change_the_other_context() -> None:
+    contexts = TlsContexts(Access(server="https://k", ca=CA))
+    context = contexts.http2_context(Identity())
+    assert context is not None
+    offers: list[list[str]] = []
+    base = contexts.context(Identity())
+    assert base is not None
+
+    class Recording(ssl.SSLContext):
+        def set_alpn_protocols(self, alpn_protocols: Any) -> None:
+            offers.append(list(alpn_protocols))
+
+    base.__class__ = Recording  # type: ignore[assignment]  # the same layout
+    with pytest.raises(TypeError):
+        context.wrap_bio()
+    assert offers == [["h2", "http/1.1"], ["http/1.1"]]
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        Access(server="", ca=CA, tls_server_name="kube.test"),
+        Access(server="", insecure=True),
+        Access(server="", ca=(CERTS / "server.pem").read_bytes()),
+    ],
+)
+async def test_http2_servers_that_are_trusted(access: Access) -> None:
+    async with Http2Server(replying(lambda n: [h2.ok(n, b'{"kind":"Status","status":"Success"}')])) as server:
+        async with Client(replace(access, server=server.url)) as client:
+            await client.bind(POD, "n")
+        assert server.selected == ["h2"]
+
+
+@pytest.mark.parametrize("ca", [None, (CERTS / "other-ca.pem").read_bytes()])
+async def test_http2_servers_that_are_not_trusted(ca: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
+    async with (
+        Http2Server(replying(lambda n: [h2.ok(n)])) as server,
+        Client(Access(server=server.url, ca=ca)) as client,
+    ):
+        with pytest.raises(ConnectionFailed, match=r"untrusted certificate.*give its certificate-authority"):
+            await client.bind(POD, "n")
+        assert server.peers == []

@@ -155,7 +155,7 @@ async def test_no_proper_answer_means_the_outcome_is_unknown(parts: list[bytes |
 
 
 async def test_connections_are_kept_and_limited() -> None:
-    async with connected(lambda count: [0.005, ok()], connections=4) as (raw, _, writer):
+    async with connected(lambda count: [0.005, ok()], requests=4) as (raw, _, writer):
         answers = await asyncio.gather(*(ask(writer, str(index).encode()) for index in range(100)))
         assert {each.status for each in answers} == {201}
         assert raw.connections == 4
@@ -202,7 +202,7 @@ async def test_the_important_get_a_free_connection_first() -> None:
         await writer.request("POST", "/", body=b"{}", content_type="x", timeout=PATIENCE, priority=priority)
         done.append(priority)
 
-    async with connected(lambda count: [0.002, ok()], connections=1) as (_, _, writer):
+    async with connected(lambda count: [0.002, ok()], requests=1) as (_, _, writer):
         first = asyncio.create_task(one(writer, Priority.EVENT))
         await asyncio.sleep(0)
         order = [Priority.EVENT, Priority.STATUS, Priority.BIND] * 3
@@ -211,7 +211,7 @@ async def test_the_important_get_a_free_connection_first() -> None:
 
 
 async def test_waiting_for_a_connection_has_a_limit() -> None:
-    async with connected(lambda count: [3600.0, ok()], connections=1) as (raw, _, writer):
+    async with connected(lambda count: [3600.0, ok()], requests=1) as (raw, _, writer):
         busy = asyncio.create_task(ask(writer, timeout=3600))
         await until(lambda: raw.requests)
         with pytest.raises(ConnectionFailed, match=r"no connection was free within 0\.1 s"):
@@ -241,8 +241,9 @@ async def test_a_token_cannot_smuggle_headers_in() -> None:
     identities, tls = FixedIdentity(Identity("Bearer a\nX-Evil: 1")), TlsContexts(access)
     http = HttpTransport(access, identities, tls, user_agent="t", timeouts=Timeouts())
     writer = FastWriter(access, identities, tls, http, user_agent="t", timeouts=Timeouts())
-    with pytest.raises(KubeError, match="line break"):
-        await ask(writer)
+    for _ in range(2):
+        with pytest.raises(KubeError, match="line break"):
+            await ask(writer)
 
 
 async def test_a_new_certificate_gets_new_connections(tls_api: Api) -> None:
@@ -278,36 +279,3 @@ async def test_who_may_write_is_asked_when_there_is_a_connection(api: Api) -> No
             await kube.bind(Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u")), "n")
     assert asked == [0, 0]
     assert api.requests == []
-
-
-@pytest.mark.parametrize(
-    "rest", [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n\x00", b"HTTP/1.1 101 Up\r\nUpgrade: x\r\n\r\n"]
-)
-async def test_data_after_a_refusal_does_not_lose_its_answer(rest: bytes) -> None:
-    refusal = b"HTTP/1.1 429 Slow\r\nRetry-After: 3\r\nContent-Length: 2\r\n\r\n{}"
-    async with connected(lambda number: [refusal + rest]) as (_, _, writer):
-        async with asyncio.timeout(PATIENCE):
-            answer = await ask(writer)
-        assert (answer.status, answer.headers["retry-after"], answer.body) == (429, "3", b"{}")
-
-
-async def test_each_response_of_a_connection_has_its_own_headers_and_body() -> None:
-    def reply(number: int) -> list[bytes | float | None]:
-        if number % 2:
-            return [b"HTTP/1.1 201 Created\r\nX-Odd: 1\r\nContent-Length: 5\r\n\r\n{odd}"]
-        body = b"{%d}" % number
-        head = b"HTTP/1.1 409 Conflict\r\nX-Even: %d\r\nContent-Length: %d\r\n\r\n" % (number, len(body))
-        return [head[:20], 0.0, head[20:] + body[:1], 0.0, body[1:]]
-
-    async with connected(reply) as (raw, _, writer):
-        for number in range(1, 7):
-            answer = await ask(writer)
-            if number % 2:
-                assert (answer.status, answer.body) == (201, b"{odd}")
-            else:
-                assert (answer.status, answer.body) == (409, b"{%d}" % number)
-                assert {name: answer.headers[name] for name in answer.headers} == {
-                    "x-even": str(number),
-                    "content-length": str(len(answer.body)),
-                }
-        assert raw.connections == 1

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from mooring.api import Event, KubeObject, Lease, LeaseSpec, Node, ObjectMeta, ObjectReference, Pod
+from mooring.api.protobuf import decode_object
 from mooring.kube import (
     Access,
     AlreadyExists,
@@ -97,7 +98,7 @@ async def test_binding(api: Api) -> None:
         with pytest.raises(Conflict):
             await kube.bind(POD, "n")
     assert api.requests[-1][:2] == ("POST", f"{PODS}/p/binding")
-    assert json.loads(api.bodies[-1]) == {
+    assert decode_object(api.bodies[-1]) == {
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": "p", "namespace": "default", "uid": "u-1"},
@@ -556,7 +557,8 @@ async def test_impersonation_and_agent_go_with_every_request(tls_api: Api) -> No
 
 async def test_without_httptools_the_lane_is_aiohttp(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httptools", None)
-    monkeypatch.delitem(sys.modules, "mooring.kube.fast_writer", raising=False)
+    for name in ("fast_writer", "http1_connection"):
+        monkeypatch.delitem(sys.modules, f"mooring.kube.{name}", raising=False)
     api.put(f"{PODS}/p", {})
     async with client(api) as kube:
         assert isinstance(kube._fast_writer, HttpTransport)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from mooring.kube.binding_bodies import to_json
 from mooring.unexpected_errors import shortened
 
 
@@ -176,7 +177,7 @@ _status: Final = msgspec.json.Decoder(Status)
 def error_from_answer(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Return the error for an unsuccessful response. The names of `headers` are lower-case."""
     try:
-        status = _status.decode(body)
+        status = _status.decode(to_json(body))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         status = Status(message=_plain(body))
     retry_after = parse_retry_after(headers.get("retry-after"))

@@ -19,7 +19,9 @@ from mooring.api.decode_errors import ManifestError
 from mooring.api.json_depth import MAX_DEPTH, prune_json
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.api.protobuf.decode import MAGIC
 from mooring.kube.api_resources import RESOURCES, Resource
+from mooring.kube.binding_bodies import to_json
 from mooring.kube.client_errors import ApiError, BadAnswer, error_from_status
 from mooring.logs import get_logger
 from mooring.unexpected_errors import shortened
@@ -41,6 +43,9 @@ _DECODERS: Final = 64
 
 #: API servers write the metadata of a list before its items, within this many bytes.
 _HEAD_BYTES: Final = 4096
+
+#: A larger response in protobuf is checked without a cache.
+_CACHED_BYTES: Final = 256
 
 _ADVICE: Final = "check that the address is that of an API server and not of a proxy that requires a login"
 
@@ -263,6 +268,10 @@ def _check_list(kind: str, resource: Resource[Any]) -> None:
 
 def check_object(body: bytes, expected: Expected) -> None:
     """Raise BadAnswer unless a successful response is what it must be, and not for example the page of a proxy."""
+    if body.startswith(MAGIC):
+        # All successful binds have the same response, so one check is enough. Exceptions are not cached.
+        (_check_protobuf if len(body) <= _CACHED_BYTES else _check_protobuf.__wrapped__)(body, expected)
+        return
     try:
         try:
             head = _heads.decode(body)
@@ -293,6 +302,14 @@ def check_object(body: bytes, expected: Expected) -> None:
         if wanted and got != wanted:
             what = f"{field} {shortened(got, 60)!r} instead of {shortened(wanted, 60)!r}"
             raise BadAnswer(f"the response is another {kind}: it has the {what}")
+
+
+@functools.lru_cache(maxsize=16)
+def _check_protobuf(body: bytes, expected: Expected) -> None:
+    document = to_json(body)
+    if not document:
+        raise BadAnswer(f"the response is damaged protobuf: {_ADVICE}")
+    check_object(document, expected)
 
 
 def _check_kind(found: KubeObject, resource: Resource[Any]) -> None:

@@ -1,126 +1,53 @@
 """A fast HTTP client for small JSON writes (binds, events, status patches).
 
-Hand-written because it takes a fifth of the CPU time of aiohttp, which matters for every bind. It uses one asyncio
-protocol for each persistent connection and httptools to parse. Unusual cases (a proxy, a rejected token, a redirect)
+Hand-written because it takes a fifth of the CPU time of aiohttp, which matters for every bind. It speaks HTTP/2 if the
+server selects that in the TLS handshake, otherwise HTTP/1.1. Unusual cases (a proxy, a rejected token, a redirect)
 are handled by aiohttp: `HttpTransport` is the reference implementation, and tests require the same results of both.
 """
 
 import asyncio
-import contextlib
+import functools
 import ssl
 from collections.abc import Callable
-from typing import Final, cast
+from importlib.util import find_spec
+from typing import Final
 from urllib.parse import urlsplit
 
-import httptools
-
 from mooring.kube.access import Access
+from mooring.kube.binding_bodies import ACCEPTED, JSON, OBJECT_STARTS
 from mooring.kube.client_errors import NOT_LEADING, ConnectionFailed, NotLeading, OutcomeUnknown
 from mooring.kube.client_tls import TlsContexts, connection_failed
+from mooring.kube.http1_connection import Http1Connection
+from mooring.kube.http2_connection import Http2Connection
+from mooring.kube.http_connection import Connection, Head, NotProcessed
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.request_limits import ConcurrencyLimiter, Priority
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
 
-#: As many as the scheduling loop has binds in flight.
-_CONNECTIONS: Final = 128
+if find_spec("hpack") is None:
+    # It is imported for the first failure, and must be there then.
+    raise ImportError("hpack is missing; it is installed with mooring-scheduler[fast]")
+
+#: Requests under way, as many as the scheduling loop has binds in flight. With HTTP/1.1 each has its own connection.
+_REQUESTS: Final = 128
 #: The interval of deadline checks: one timer for all connections is cheaper than one for each request.
 _SWEEP_SECONDS: Final = 0.5
+_LATE_SECONDS: Final = 0.01
 
 
-class _Connection(asyncio.Protocol):
-    """A persistent connection with at most one request at a time."""
+class _Handshake(asyncio.Protocol):
+    """Passes a new connection to the class for the version of HTTP that the server has selected."""
 
-    __slots__ = (
-        "_body", "_parser", "_received", "_transport", "answer", "context", "deadline", "idle_since", "lost", "on_lost",
-    )  # fmt: skip
-
-    def __init__(self, context: ssl.SSLContext | None, on_lost: "Callable[[_Connection], None]") -> None:
-        self.context = context
-        self.on_lost = on_lost
-        self.answer: asyncio.Future[Answer] | None = None
-        self.deadline = 0.0
-        self.idle_since = 0.0
-        self.lost = False
-        self._transport: asyncio.WriteTransport | None = None
-        self._parser = httptools.HttpResponseParser(self)
-        #: What was received since the request was sent, and the body of the response.
-        self._received: list[bytes] = []
-        self._body: list[bytes] = []
-
-    def send(self, head: bytes, body: bytes, deadline: float) -> "asyncio.Future[Answer]":
-        """Write a request and return a future for the response."""
-        self.answer = asyncio.get_running_loop().create_future()
-        self.deadline = deadline
-        self._received.clear()
-        self._body.clear()
-        assert self._transport is not None
-        self._transport.write(head + body)
-        return self.answer
-
-    def abort(self, problem: str) -> None:
-        """Abort the request and close the connection."""
-        self.fail(problem)
-        if self._transport is not None:
-            self._transport.abort()
-
-    def close(self) -> None:
-        """Close an idle connection."""
-        self.lost = True
-        if self._transport is not None:
-            self._transport.close()
-
-    def fail(self, problem: str) -> None:
-        """Fail the pending request, if any."""
-        self.lost = True
-        answer, self.answer = self.answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(OutcomeUnknown(problem))
-
-    # Callbacks of asyncio
+    def __init__(self, create: Callable[[bool], Connection]) -> None:
+        self._create = create
+        self.connection: Connection | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's TLS transports do not derive from it
-
-    def data_received(self, data: bytes) -> None:
-        if self.answer is None:
-            # A server sends data on an idle connection only before closing it.
-            self.close()
-            return
-        self._received.append(data)
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self.abort(f"the response is not HTTP: {error}")
-
-    def eof_received(self) -> None:
-        # The connection must not be reused from here on, although it closes only in the next loop iteration.
-        self.lost = True
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.fail(f"the connection was closed before a response{f': {exc}' if exc else ''}")
-        self.on_lost(self)
-
-    # Callbacks of httptools
-
-    def on_body(self, body: bytes) -> None:
-        self._body.append(body)
-
-    def on_message_complete(self) -> None:
-        parser, answer = self._parser, self.answer
-        if answer is None:
-            return
-        status = parser.get_status_code()
-        if status < 200:
-            # An interim response (100 Continue): the final one follows on the same connection.
-            self._body.clear()
-            return
-        self.answer = None
-        if not parser.should_keep_alive():
-            self.close()
-        if not answer.done():
-            # The headers of a successful response are not used, and a call for each of them takes time.
-            headers = {} if status < 300 else _HeaderParser().read(self._received)
-            answer.set_result(Answer(status, headers, b"".join(self._body)))
+        secured = transport.get_extra_info("ssl_object")
+        self.connection = self._create(secured is not None and secured.selected_alpn_protocol() == "h2")
+        # Data may follow at once, so this cannot wait until the connection is returned.
+        transport.set_protocol(self.connection)
+        self.connection.connection_made(transport)
 
 
 class FastWriter:
@@ -135,12 +62,13 @@ class FastWriter:
         *,
         user_agent: str,
         timeouts: Timeouts,
-        connections: int = _CONNECTIONS,
+        requests: int = _REQUESTS,
         may_write: Callable[[], bool] | None = None,
     ) -> None:
         parts = urlsplit(access.server)
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._authority = parts.netloc.rpartition("@")[2]
         self._prefix = parts.path
         self._server_name = access.tls_server_name or self._host
         self._server = access.server
@@ -149,13 +77,19 @@ class FastWriter:
         self._fallback = fallback
         self._timeouts = timeouts
         self._may_write = may_write
-        self._open: set[_Connection] = set()
-        self._idle: list[_Connection] = []
-        self._limiter = ConcurrencyLimiter(connections)
+        self._open: set[Connection] = set()
+        #: Connections that may have capacity. The last one is used until it has none.
+        self._available: list[Connection] = []
+        #: The connection being opened that requests wait for together, by the TLS context.
+        self._opening: dict[ssl.SSLContext | None, asyncio.Task[Connection]] = {}
+        #: Whether the last connection spoke HTTP/1.1, so that each request needs its own.
+        self._http1 = parts.scheme == "http"
+        self._closed = False
+        self._limiter = ConcurrencyLimiter(requests)
         self._timer: asyncio.TimerHandle | None = None
-        fixed = [("Host", parts.netloc.rpartition("@")[2]), ("User-Agent", user_agent), ("Accept", "application/json")]
-        self._fixed = "".join(f"{name}: {value}\r\n" for name, value in (*fixed, *access.user.impersonation))
-        self._heads: dict[tuple[str, str], str] = {}
+        self._swept_at = 0.0
+        self._fixed = [("User-Agent", user_agent), *access.user.impersonation]
+        self._heads: dict[tuple[str, str, str], Head] = {}
         self._heads_identity: Identity | None = None
 
     async def request(
@@ -167,14 +101,15 @@ class FastWriter:
                 method, target, body=body, content_type=content_type, timeout=timeout, priority=priority
             )
         identity = self._identities.fresh() or await self._identities.get()
-        head = self._head(method, target, identity, content_type, len(body))
+        if identity is not self._heads_identity:
+            self._use_identity(identity)
         if not self._limiter.try_enter():
             await self._wait_for_connection(timeout, priority)
         try:
-            answer = await self._exchange(head, body, identity, timeout)
+            answer = await self._exchange(method, target, body, content_type, identity, timeout)
         finally:
             self._limiter.leave()
-        if answer.status >= 300 or not answer.body.startswith(b"{"):
+        if answer.status >= 300 or not answer.body.startswith(OBJECT_STARTS):
             answer = answer._replace(body=identity.hide(answer.body))
         if answer.status == 401 or 300 <= answer.status < 400:
             # The request was not carried out, so a retry is safe. aiohttp renews the credentials.
@@ -185,27 +120,37 @@ class FastWriter:
 
     async def close(self) -> None:
         """Close the connections. Pending requests fail."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for opening in list(self._opening.values()):
+            opening.cancel()
         for connection in list(self._open):
             connection.abort("the client was closed")
-        self._idle.clear()
         # Let the transports close before the loop does.
         await asyncio.sleep(0)
 
-    def _head(self, method: str, target: str, identity: Identity, content_type: str, length: int) -> bytes:
-        if self._heads_identity is not identity:
-            self._heads.clear()
-            self._heads_identity = identity
-        fixed = self._heads.get((method, content_type))
-        if fixed is None:
-            secret = f"Authorization: {identity.authorization}\r\n" if identity.authorization else ""
-            fixed = f" HTTP/1.1\r\n{self._fixed}{secret}Content-Type: {content_type}\r\nContent-Length: "
-            if fixed.count("\n") != fixed.count("\r\n"):
-                raise ConnectionFailed("a header contains a line break; check the token")
-            self._heads[method, content_type] = fixed
-        return f"{method} {self._prefix}{target}{fixed}{length}\r\n\r\n".encode("latin-1")
+    # Requests
+
+    def _use_identity(self, identity: Identity) -> None:
+        """Forget the headers of another identity. Raises ConnectionFailed for a token that would add headers."""
+        if any("\n" in value or "\r" in value for _, value in (*self._fixed, ("", identity.authorization))):
+            raise ConnectionFailed("a header contains a line break; check the token")
+        self._heads.clear()
+        self._heads_identity = identity
+
+    def _head(self, connection: Connection, method: str, content_type: str, identity: Identity) -> Head:
+        if identity is not self._heads_identity:
+            self._use_identity(identity)
+        head = self._heads.get((connection.version, method, content_type))
+        if head is None:
+            fields = [*self._fixed, ("Accept", ACCEPTED.get(content_type, JSON)), ("Content-Type", content_type)]
+            if identity.authorization:
+                fields.append(("Authorization", identity.authorization))
+            head = connection.head(method, self._authority, fields)
+            self._heads[connection.version, method, content_type] = head
+        return head
 
     async def _wait_for_connection(self, timeout: float, priority: Priority) -> None:
         try:
@@ -214,84 +159,141 @@ class FastWriter:
         except TimeoutError:
             raise ConnectionFailed(f"{self._server}: no connection was free within {timeout:g} s") from None
 
-    async def _exchange(self, head: bytes, body: bytes, identity: Identity, timeout: float) -> Answer:
-        context = self._tls.context(identity)
-        connection = self._idle_one(context) or await self._connect(context)
+    async def _exchange(
+        self, method: str, target: str, body: bytes, content_type: str, identity: Identity, timeout: float
+    ) -> Answer:
+        """Send a request and wait for the response. Send it a second time if it was not processed."""
         loop = asyncio.get_running_loop()
-        try:
+        deadline = 0.0
+        while True:
+            context = self._tls.http2_context(identity)
+            connection = self._find(context) or await self._connect(context, timeout)
             if self._may_write is not None and not self._may_write():
                 # The lease may have expired while the request waited for a connection.
+                self._give_back(connection)
                 raise NotLeading(NOT_LEADING)
-            return await connection.send(head, body, loop.time() + timeout)
-        except asyncio.CancelledError:
-            connection.abort("cancelled")
-            raise
-        except OutcomeUnknown as error:
-            raise OutcomeUnknown(f"{self._server}: {error}") from None
-        finally:
-            if not connection.lost:
-                connection.idle_since = loop.time()
-                self._idle.append(connection)
+            again = not deadline
+            deadline = deadline or loop.time() + timeout
+            head = self._head(connection, method, content_type, identity)
+            answer = connection.send(head, self._prefix + target, body, deadline)
+            try:
+                return await answer
+            except asyncio.CancelledError:
+                connection.cancel(answer)
+                raise
+            except OutcomeUnknown as error:
+                raise OutcomeUnknown(f"{self._server}: {error}") from None
+            except NotProcessed as error:
+                if not again or self._closed or loop.time() >= deadline:
+                    raise ConnectionFailed(f"{self._server}: {error}") from None
+            finally:
+                self._give_back(connection)
 
-    def _idle_one(self, context: ssl.SSLContext | None) -> _Connection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.context is context and not connection.lost:
+    # Connections
+
+    def _find(self, context: ssl.SSLContext | None) -> Connection | None:
+        """Return a connection with capacity, or None."""
+        while self._available:
+            connection = self._available[-1]
+            if connection.capacity > 0 and connection.context is context:
                 return connection
-            connection.close()
+            self._available.pop()
+            connection.listed = False
+            if connection.context is not context:
+                # The certificates have been replaced.
+                connection.close()
         return None
 
-    async def _connect(self, context: ssl.SSLContext | None) -> _Connection:
+    def _give_back(self, connection: Connection) -> None:
+        if not connection.listed and connection.capacity > 0:
+            connection.listed = True
+            self._available.append(connection)
+
+    async def _connect(self, context: ssl.SSLContext | None, timeout: float) -> Connection:
+        """Return a new connection with capacity. If the server speaks HTTP/2, requests that wait share one."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not self._http1:
+                    connection = await self._shared_connection(context)
+                    if connection.capacity > 0:
+                        return connection
+                    # Others that waited for it have taken all its streams, or it was closed meanwhile.
+                return self._find(context) or await self._open_connection(context)
+        except TimeoutError:
+            raise ConnectionFailed(f"{self._server}: no connection was established within {timeout:g} s") from None
+
+    async def _shared_connection(self, context: ssl.SSLContext | None) -> Connection:
+        opening = self._opening.get(context)
+        if opening is None:
+            opening = self._opening[context] = asyncio.get_running_loop().create_task(self._open_connection(context))
+            opening.add_done_callback(functools.partial(self._opened, context))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if opening.cancelled():
+                raise ConnectionFailed(f"{self._server}: the client was closed") from None
+            raise
+        except ConnectionFailed as error:
+            raise ConnectionFailed(str(error)) from None
+
+    def _opened(self, context: ssl.SSLContext | None, opening: "asyncio.Task[Connection]") -> None:
+        del self._opening[context]
+        # It may have failed, and no request may wait for it any more.
+        if not opening.cancelled() and opening.exception() is None:
+            self._give_back(opening.result())
+
+    async def _open_connection(self, context: ssl.SSLContext | None) -> Connection:
         loop = asyncio.get_running_loop()
+        connection: Connection | None = None
         try:
             async with asyncio.timeout(self._timeouts.connect):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(context, self._open.discard),
+                _, handshake = await loop.create_connection(
+                    lambda: _Handshake(lambda http2: self._created(context, http2)),
                     self._host,
                     self._port,
                     ssl=context,
                     server_hostname=self._server_name if context is not None else None,
                 )
-        except (OSError, TimeoutError) as error:
+                connection = handshake.connection
+                assert connection is not None
+                await connection.established()
+        except (OSError, TimeoutError, asyncio.CancelledError) as error:
+            if connection is not None:
+                connection.abort("the connection could not be established")
+            if isinstance(error, asyncio.CancelledError):
+                raise
             raise connection_failed(self._server, error) from None
-        self._open.add(connection)
+        if connection.closing:
+            raise connection_failed(self._server, ConnectionResetError("the server closes connections at once"))
+        self._http1 = isinstance(connection, Http1Connection)
         if self._timer is None:
+            self._swept_at = loop.time()
             self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep)
         return connection
 
+    def _created(self, context: ssl.SSLContext | None, http2: bool) -> Connection:
+        connection = (
+            Http2Connection(context, self._lost, self._may_write) if http2 else Http1Connection(context, self._lost)
+        )
+        self._open.add(connection)
+        return connection
+
+    def _lost(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        if connection.listed:
+            self._available.remove(connection)
+            connection.listed = False
+
     def _sweep(self) -> None:
-        """Fail overdue requests and close idle connections."""
+        """End overdue requests and close idle connections."""
         loop = asyncio.get_running_loop()
         now = loop.time()
+        late = now - self._swept_at > 2 * _SWEEP_SECONDS
+        self._swept_at = now
+        if late:
+            # The event loop was blocked. Responses may have arrived meanwhile: let it read them first.
+            self._timer = loop.call_later(_LATE_SECONDS, self._sweep)
+            return
         for connection in list(self._open):
-            if connection.answer is not None and now >= connection.deadline:
-                connection.abort("timed out waiting for a response")
-        while self._idle and now - self._idle[0].idle_since > IDLE_SECONDS:
-            self._idle.pop(0).close()
+            connection.check(now, IDLE_SECONDS)
         self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep) if self._open else None
-
-
-class _HeaderParser:
-    """Reads the headers of the first response in some data that is not an interim one."""
-
-    def __init__(self) -> None:
-        self.headers: dict[str, str] = {}
-        self._done = False
-        self._parser = httptools.HttpResponseParser(self)
-
-    def read(self, received: list[bytes]) -> dict[str, str]:
-        """Return the headers."""
-        with contextlib.suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # other data may follow
-            for data in received:
-                self._parser.feed_data(data)
-        return self.headers
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._done:
-            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
-
-    def on_message_complete(self) -> None:
-        if self._parser.get_status_code() >= 200:
-            self._done = True
-        elif not self._done:
-            self.headers.clear()

@@ -21,9 +21,11 @@ from mooring.api.events import CoreEvent
 from mooring.api.json_depth import prune_json
 from mooring.kube.access import Access
 from mooring.kube.api_resources import Resource, resource_of
+from mooring.kube.binding_bodies import JSON, PROTOBUF, encode_json_binding, encode_protobuf_binding
 from mooring.kube.client_errors import (
     NOT_LEADING,
     BadAnswer,
+    BadRequest,
     ConnectionFailed,
     Forbidden,
     Gone,
@@ -55,10 +57,11 @@ from mooring.logs import get_logger
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 T = TypeVar("T")
-JSON: Final = "application/json"
 PAGE_SIZE: Final = 500
 _TRIES: Final = 5
 _DIGITS: Final = re.compile(r"[0-9]+")
+#: The answers of a server that does not know the type of the body, or cannot answer in an accepted one.
+_TYPE_REFUSED: Final = (406, 415)
 _TRIES_WHEN_THROTTLED: Final = 10
 
 log: Final = get_logger(__name__)
@@ -73,27 +76,6 @@ class PatchType(enum.StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-class _Meta(msgspec.Struct, rename="camel", omit_defaults=True):
-    name: str
-    namespace: str
-    uid: str
-    annotations: Mapping[str, str] = {}
-    resource_version: str = ""
-
-
-class _Target(msgspec.Struct):
-    name: str
-    kind: str = "Node"
-
-
-class _Binding(msgspec.Struct, rename="camel"):
-    metadata: _Meta
-    target: _Target
-    kind: str = "Binding"
-    api_version: str = "v1"
-
-
-_BINDINGS: Final = msgspec.json.Encoder()
 #: The response to a bind is a Status, that to other requests any object.
 _BOUND: Final = Expected("Status")
 _ANY: Final = Expected()
@@ -169,6 +151,8 @@ class Client:
         self._clock = clock
         self._observer = observer
         self._may_write = may_write
+        #: Whether binds are sent in protobuf; until the server refuses it.
+        self._protobuf_binds = True
 
     async def __aenter__(self) -> "Client":
         return self
@@ -393,9 +377,9 @@ class Client:
         target = f"{path}?dryRun=All" if dry_run else path
         await self._call("POST", target, body=msgspec.json.encode(document), expected=_BOUND, waits=False)
 
-    def bind(
+    async def bind(
         self, pod: NamespacedObject, node: str, annotations: Mapping[str, str] | None = None, *, version: str = ""
-    ) -> Coroutine[Any, Any, object]:
+    ) -> None:
         """Bind a pod to a node with the fast writer. The bind is retried only if the server did not carry it out.
 
         The server adds the annotations to the pod.
@@ -404,12 +388,26 @@ class Client:
         version, and NotFound if it does not exist. If `outcome_unknown` of the error is set, read the pod to find out.
         """
         name, namespace = pod.name, pod.namespace
-        binding = _Binding(_Meta(name, namespace, pod.uid, annotations or {}, version), _Target(node))
         path = resource_of(Pod).path(namespace=namespace, name=name, subresource="binding")
+        if self._protobuf_binds:
+            body = encode_protobuf_binding(name, namespace, pod.uid, annotations or {}, version, node)
+            try:
+                await self._bind(path, body, PROTOBUF)
+            except BadRequest as error:
+                if error.status not in _TYPE_REFUSED:
+                    raise
+                # The request was not carried out. The server is not kube-apiserver, or there is a proxy.
+                self._protobuf_binds = False
+            else:
+                return
+        await self._bind(path, encode_json_binding(name, namespace, pod.uid, annotations or {}, version, node), JSON)
+
+    def _bind(self, path: str, body: bytes, content_type: str) -> Coroutine[Any, Any, object]:
         return self._call(
             "POST",
             path,
-            body=_BINDINGS.encode(binding),
+            body=body,
+            content_type=content_type,
             priority=Priority.BIND,
             idempotent=False,
             fast_writes=True,

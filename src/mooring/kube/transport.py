@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from yarl import URL
 
 from mooring.kube.access import Access
+from mooring.kube.binding_bodies import ACCEPTED, JSON, OBJECT_STARTS
 from mooring.kube.client_errors import (
     BadAnswer,
     OutcomeUnknown,
@@ -110,7 +111,7 @@ class HttpTransport:
         self._identities = identities
         self._tls = tls
         self._timeouts = timeouts
-        self._headers = [("User-Agent", user_agent), ("Accept", "application/json"), ("Accept-Encoding", "identity")]
+        self._headers = [("User-Agent", user_agent), ("Accept-Encoding", "identity")]
         self._headers += access.user.impersonation
         self._session: aiohttp.ClientSession | None = None
         self._connector: _Connector | None = None
@@ -179,7 +180,7 @@ class HttpTransport:
         with self._translated_errors():
             async with self._open(method, target, identity, body, content_type, limits) as response:
                 body = await response.read()
-                if response.status >= 300 or not body.startswith(b"{"):
+                if response.status >= 300 or not body.startswith(OBJECT_STARTS):
                     body = self._proxy.hide(identity.hide(body))
                 return Answer(response.status, _lower(response.headers), body)
 
@@ -196,7 +197,7 @@ class HttpTransport:
             self._connector = _Connector()
             # Cookies of a load balancer would pin the client to one server.
             self._session = aiohttp.ClientSession(connector=self._connector, cookie_jar=aiohttp.DummyCookieJar())
-        headers = [*self._headers]
+        headers = [*self._headers, ("Accept", ACCEPTED.get(content_type, JSON))]
         if identity.authorization:
             headers.append(("Authorization", identity.authorization))
         if body is not None:

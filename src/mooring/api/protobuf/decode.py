@@ -54,7 +54,7 @@ def decode_message(body: bytes, name: str) -> Document:
 def _message_name(group_version: str, kind: str) -> str:
     group, _, _version = group_version.rpartition("/")
     package = _PACKAGES.get(group_version) or _PACKAGES.get(group) or group.partition(".")[0]
-    if kind == "DeleteOptions":
+    if kind in {"DeleteOptions", "Status"}:
         package = "meta"
     name = f"{package}.{kind}"
     if name not in messages():
