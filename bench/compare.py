@@ -95,6 +95,11 @@ def verdict(base: list[float], new: list[float]) -> str:
     return f"{change:+.1f} %{' (noise)' if noise else ''}"
 
 
+def shown(value: float) -> str:
+    """Return a number with enough digits to see a change of a percent."""
+    return f"{value:,.1f}" if value >= 100 else f"{value:.3f}"
+
+
 @click.command()
 @click.option("--base", default="HEAD~1", show_default=True, help="The commit to compare this checkout with.")
 @click.option("--benchmark", "kinds", type=click.Choice(["decide", "live", "batch"]), multiple=True, default=["decide"])
@@ -124,7 +129,7 @@ def _compare(benchmark: Benchmark, base: Path, rounds: int) -> None:
                 found[tree].setdefault((benchmark.name, metric), []).append(value)
     for key, before in found[base].items():
         after = found[ROOT][key]
-        cells = [f"{statistics.median(before):,.1f}", f"{statistics.median(after):,.1f}", verdict(before, after)]
+        cells = [*(shown(statistics.median(values)) for values in (before, after)), verdict(before, after)]
         print(row([*key, *cells]), flush=True)
 
 

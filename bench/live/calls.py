@@ -103,6 +103,9 @@ TYPES: Final[dict[str, Callable[[int], Request]]] = {
     "bind": bind,
     "bind, fields not validated": lambda number: bind(number)._replace(path=bind(number).path + _UNCHECKED),
     "bind, protobuf": lambda number: bind(number)._replace(body=bind_protobuf(number), content_type=_PROTOBUF),
+    "bind, protobuf, also returned": lambda number: bind(number)._replace(
+        body=bind_protobuf(number), content_type=_PROTOBUF, accept=_PROTOBUF
+    ),
     "event": lambda number: Request("POST", _EVENTS, encode_json(event(number))),
     "event, fields not validated": lambda number: Request("POST", _EVENTS + _UNCHECKED, encode_json(event(number))),
     "event, metadata returned": lambda number: Request("POST", _EVENTS, encode_json(event(number)), accept=_METADATA),

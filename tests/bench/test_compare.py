@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.compare import ROOT, Benchmark, benchmarks, run, verdict
+from bench.compare import ROOT, Benchmark, benchmarks, run, shown, verdict
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,11 @@ from bench.compare import ROOT, Benchmark, benchmarks, run, verdict
 )
 def test_a_change_counts_only_if_the_ranges_do_not_overlap(base: list[float], new: list[float], expected: str) -> None:
     assert verdict(base, new) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1266.04, "1,266.0"), (100.0, "100.0"), (0.4567, "0.457")])
+def test_numbers_have_enough_digits_to_see_a_change(value: float, expected: str) -> None:
+    assert shown(value) == expected
 
 
 def test_each_kind_of_benchmark_has_commands() -> None:
