@@ -499,11 +499,7 @@ class Client:
                 harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
                 await self._failed(method, error, begun, limited, backoff, idempotent=harmless, sent=sent, waits=waits)
             else:
-                if self._observer is not None:
-                    seconds, received = self._clock() - begun, len(answer.body)
-                    self._observer.request_finished(
-                        method, answer.status, seconds, limited=limited, sent=sent, received=received
-                    )
+                self._report(method, answer.status, begun, limited, sent, len(answer.body))
                 return answer
 
     async def _download(self, target: str) -> bytes:

@@ -421,9 +421,7 @@ class TemplateAnswers(CachedAnswers):
         total: Ints | int = 0
         parts: list[AnswerColumn] = []
         for plugin in scorers.summed:
-            scores = call_score(plugin, state, pod, nodes)
-            if plugin.weight != 1:
-                scores = scores * plugin.weight
+            scores = weighted_scores(plugin, state, pod, nodes)
             shared = not isinstance(scores, int) and not (plugin.trusted and scores.flags.owndata)
             if plugin is not scorers.summed[0]:
                 parts.append(_part(plugin, scores))
@@ -460,14 +458,11 @@ class TemplateAnswers(CachedAnswers):
                 part.patch(rows, scores, size)
             return
         for row in rows:
-            node, total, part_number = self._table.nodes[row], 0, -1
-            for plugin in scorers:
-                score = plugin.weight * call_single_score(plugin, state, pod, node)
-                if part_number >= 0:
-                    parts[part_number].set(row, score, size)
-                total += score
-                part_number += 1
-            self._total.set(row, total, size)
+            node = self._table.nodes[row]
+            single = [plugin.weight * call_single_score(plugin, state, pod, node) for plugin in scorers]
+            self._total.set(row, sum(single), size)
+            for part, score in zip(parts, single[1:], strict=True):
+                part.set(row, score, size)
 
 
 def _part(plugin: ScorePlugin, scores: Ints | int) -> AnswerColumn:
