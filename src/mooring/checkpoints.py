@@ -138,12 +138,15 @@ class _Pausable:
         self._worker = pauses.worker()
         #: The CPU seconds of the decision's slices that ended.
         self.seconds = 0.0
-        #: The CPU time at the start of the slice.
+        #: The CPU time when counting started.
         self._cpu_before = 0.0
 
-    def _start_slice(self) -> None:
+    def _start_counting(self) -> None:
+        """Count the CPU time from now on."""
         self._cpu_before = thread_time()
         _slice.excluded = 0.0
+
+    def _start_slice(self) -> None:
         _slice.deadline = perf_counter() + self._slice_seconds
 
     def _run(self, call: Callable[[], Any] | None) -> tuple[int, Any]:
@@ -193,6 +196,7 @@ class PausableSteps(_Pausable, Generic[Y, S, T]):
 
         ``value`` is sent to the generator, unless it pauses.
         """
+        self._start_counting()
         self._start_slice()
         how, answer = self._run(partial(self._generator.send, value))  # type: ignore[arg-type]  # None starts it
         if how == _RAISED:
@@ -223,6 +227,7 @@ class PausableCall(_Pausable):
 
     def advance(self) -> bool:
         """Run until a decision pauses or the function returns. Return whether it has returned."""
+        self._start_counting()
         if self._worker.busy:
             self._start_slice()
         how, answer = self._run(self._call)
@@ -238,7 +243,11 @@ class PausableCall(_Pausable):
         return _slice.running is self and self._worker.is_current
 
     def start_decision(self, refuse: Callable[[float], str]) -> None:
-        """Start a decision, with the time that the one before has used forgotten; ``refuse`` is as in PausableSteps."""
+        """Start a decision; ``refuse`` is as in PausableSteps.
+
+        The time of the decisions before it in this ``advance`` counts too, because asking for the CPU time takes longer
+        than much of a decision. Let the function return after a few milliseconds.
+        """
         self._refuse = refuse
         self.seconds = 0.0
         self._start_slice()
