@@ -427,10 +427,12 @@ class NodeTable:
 
     def _prepare(self, template: PodTemplate) -> None:
         """Find the slots of the resources that a template requests, except those that no node offers."""
-        slots = self.slots
-        template.scalars = tuple(
-            (slots[resource], amount) for resource, amount in template.requests.items() if amount and resource in slots
-        )
+        slots, scalars = self.slots, []
+        for resource, amount in template.requests.items():
+            slot = slots.get(resource)
+            if amount and slot is not None:
+                scalars.append((slot, amount))
+        template.scalars = tuple(scalars)
 
     # Namespaces
 
