@@ -325,8 +325,10 @@ class CounterRegistry:
     def _counters_of(self, template: PodTemplate) -> tuple[PodCounter, ...]:
         """Return the counters that count the pods of a template."""
         if template.counters_epoch != self._epoch:
-            candidates = self._counter_index.candidates(template.labels) if self._counters else ()
-            template.counters = tuple(c for c in candidates if c.matches(template, self._namespaces))
+            template.counters = ()
+            if self._counters:
+                candidates = self._counter_index.candidates(template.labels)
+                template.counters = tuple(c for c in candidates if c.matches(template, self._namespaces))
             template.counters_epoch = self._epoch
         return template.counters
 

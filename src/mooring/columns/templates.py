@@ -87,6 +87,7 @@ class PodTemplate:
         "__weakref__",
         "_affinity",
         "_exact_namespaces",
+        "_key",
         "_requirement",
         "_resource_key",
         "cache",
@@ -94,7 +95,6 @@ class PodTemplate:
         "counters",
         "counters_epoch",
         "host_ports",
-        "key",
         "labels",
         "namespace",
         "nonzero",
@@ -109,7 +109,7 @@ class PodTemplate:
 
     # Set by the registry.
     constraints: PodConstraints
-    key: TemplateKey
+    _key: TemplateKey  # unique in the registry
 
     def __init__(self, pod: Pod, release: Release, rules: RequestRules) -> None:
         self._start(pod)
@@ -165,7 +165,7 @@ class PodTemplate:
 
     def differs_by_labels(self, other: PodTemplate) -> bool:
         """Return whether another template of the registry differs by its labels only."""
-        return self.key[1:] == other.key[1:]
+        return self._key[1:] == other._key[1:]
 
     @property
     def affinity(self) -> PodAffinityTerms:
@@ -252,7 +252,7 @@ class TemplateRegistry:
         template = self._templates.get(key)
         if template is None:
             template = PodTemplate(pod, self._release, self._placed_rules if pod.spec.node_name else self._rules)
-            template.key = key
+            template._key = key
             template.constraints = self._constraints_of(template)
             self._prepare(template)
             self._add(template)
@@ -274,20 +274,20 @@ class TemplateRegistry:
 
     def _relabelled(self, known: PodTemplate, labels: bytes, pod: Pod) -> PodTemplate:
         """Return the template of a pod that differs from those of a known one by its labels only."""
-        _, constraints, rest = known.key
+        _, constraints, rest = known._key
         key = labels, constraints, rest
         template = self._templates.get(key)
         if template is None:
             template = known.relabelled(pod)
-            template.key = key
+            template._key = key
             template.constraints.templates += 1
             self._add(template)
         return template
 
     def _add(self, template: PodTemplate) -> None:
         template.registry_number = self._number
-        self._templates[template.key] = template
-        self._bytes += _size(template.key)
+        self._templates[template._key] = template
+        self._bytes += _size(template._key)
         if len(self._templates) > self._evict_at or self._bytes > self._evict_at_bytes:
             self._evict()
 
@@ -394,7 +394,7 @@ def constraints_key(template: PodTemplate) -> ConstraintsKey:
     special = _special(spec.containers)
     if spec.init_containers or _overhead(spec):
         special += [_special(spec.init_containers), _overhead(spec)]
-    return template.key[1], template.host_ports, _encode(special) if special else b""
+    return template._key[1], template.host_ports, _encode(special) if special else b""
 
 
 def _special(containers: Iterable[Container]) -> list[object]:
