@@ -230,6 +230,13 @@ class TemplateAnswers(CachedAnswers):
         self._filter_changes.reset()
         self._score_changes.reset()
 
+    def restart(self, key: Hashable) -> None:
+        """Become the answers, still empty, for another kind of pod."""
+        self.key = key
+        self._combined.clear()
+        self._filter_changes.reset()
+        self._score_changes.reset()
+
     # Filters
 
     def passing(self, profile: Profile, state: CycleState, pod: Pod) -> Mask | None:
@@ -475,7 +482,9 @@ def _part(plugin: ScorePlugin, scores: Ints | int) -> AnswerColumn:
 class TemplateAnswerCache:
     """The cached answers of one profile, shared by templates with equal signatures.
 
-    The least recently used templates are dropped, together with what plugins have cached for them.
+    Many templates have only one pod. Answers are therefore stored when their signature is used again; those of a new
+    signature are in ``_new`` until the next one. The least recently used templates are dropped, together with what
+    plugins have cached for them.
     """
 
     def __init__(self, profile: Profile, *, budget_bytes: int = 128 << 20, templates: int = 8192) -> None:
@@ -487,7 +496,12 @@ class TemplateAnswerCache:
         self._by_signature = AnswerCache(
             lambda key: TemplateAnswers(table, key, shared), table.__len__, budget_bytes=budget_bytes
         )
-        self._by_template: OrderedDict[PodTemplate, TemplateAnswers] = OrderedDict()
+        #: The templates, with their answers if these are stored.
+        self._by_template: OrderedDict[PodTemplate, TemplateAnswers | None] = OrderedDict()
+        #: The answers for the last new signature.
+        self._new = self._by_signature.make(None)
+        #: The hashes of the signatures that were new. If two are equal, answers are only stored earlier.
+        self._used: set[int] = set()
         #: The template of the last call and its answers: the filters and scorers of an attempt use the same.
         self._last: tuple[PodTemplate | None, TemplateAnswers | None] = (None, None)
         self._profile = profile
@@ -510,6 +524,14 @@ class TemplateAnswerCache:
         if not answers.templates and answers.alive:
             self._by_signature.discard(answers)
 
+    def for_next(self, template: PodTemplate) -> TemplateAnswers:
+        """Return the answers for the next pod of a template, whose attempt then gets the same from ``of``."""
+        last, found = self._last
+        if last is template and found is self._new:
+            self._by_template[template] = self._store_new()
+            found.templates += 1
+        return self.of(template)
+
     def of(self, template: PodTemplate) -> TemplateAnswers:
         """Return the answers for a template; new answers are empty."""
         last, found = self._last
@@ -520,12 +542,39 @@ class TemplateAnswerCache:
             self._by_template.move_to_end(template)
             self._by_signature.used(found)
         else:
-            found = self._by_signature.of(self._profile.signature(template))
-            self._by_template[template] = found
-            found.templates += 1
-            if len(self._by_template) > self._capacity:
-                oldest, dropped = self._by_template.popitem(last=False)
-                oldest.cache.clear()
-                self._release(dropped)
+            found = self._of_signature(template)
         self._last = template, found
+        return found
+
+    def _of_signature(self, template: PodTemplate) -> TemplateAnswers:
+        """Return the answers for a template that has none of its own."""
+        signature = self._profile.signature(template)
+        new, by_template = self._new, self._by_template
+        found = self._by_signature.find(signature)
+        if found is not None:
+            self._by_signature.used(found)
+        elif new.key == signature:
+            found = self._store_new()
+        elif (number := hash(signature)) in self._used:
+            found = self._by_signature.of(signature)
+        else:
+            if len(self._used) >= self._capacity:
+                self._used.clear()
+            self._used.add(number)
+            new.restart(signature)
+        by_template[template] = found
+        if found is not None:
+            found.templates += 1
+        if len(by_template) > self._capacity:
+            oldest, dropped = by_template.popitem(last=False)
+            oldest.cache.clear()
+            if dropped is not None:
+                self._release(dropped)
+        return new if found is None else found
+
+    def _store_new(self) -> TemplateAnswers:
+        """Store the answers for the last new signature, which a template uses again."""
+        found = self._new
+        self._by_signature.add(found)
+        self._new = self._by_signature.make(None)
         return found
