@@ -26,7 +26,7 @@ from mooring.config.model import TieBreak
 from mooring.framework.plugin_errors import contain
 from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState, StateKey
-from mooring.framework.status import SKIP_TEMPLATE, SKIP_THIS_VERSION, SUCCESS, Code, Status
+from mooring.framework.status import SKIP_TEMPLATE, SKIP_THIS_VERSION, Code, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.observe.decision_records import Candidate, best_places
 from mooring.scheduler.answer_cache import TemplateAnswerCache
@@ -191,13 +191,12 @@ class Scoring:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
         places = self._places = _next_places(totals, place, trace.ranks, self._places)
         answers, nodes, rows, values = self._answers.of(template), self.table.nodes, totals.rows, totals.values
-        names, kept = zip(*self._kept, strict=True) if self._kept else ((), ())
-        trace.scorers = (*names, *answers.summed_names)
-        found = []
+        kept, found = self._kept, []
+        trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
         for each in places:
             row = each if rows is None else rows.item(each)
-            scores = [score if type(score) is int else int(score[each]) for score in kept]
-            answers.add_summed_scores(row, scores)
+            scores = [score if type(score) is int else int(score[each]) for _, score in kept]  # type: ignore[index]
+            scores += answers.summed_scores(row)
             found.append(Candidate(nodes[row].name, values.item(each) + totals.same, tuple(scores)))
         trace.candidates = tuple(found)
 
@@ -289,24 +288,22 @@ class Selection:
 
     def pick(self, totals: Ints, rows: Rows | None) -> int:
         """Return the place of the highest total; ``rows`` has the rows of the totals (None: all rows)."""
-        return self._pick_one(_highest_places(totals), rows)
+        return self.pick_place(Totals(totals, 0, rows))
 
     def pick_place(self, totals: Totals) -> int:
         """Return the place that ``pick`` returns, faster if the highest totals are maintained."""
         if totals.highest is not None and self._order is None:
             return totals.highest.choose(self._rng.random)
-        best = totals.best = _highest_places(totals.values)
-        return self._pick_one(best, totals.rows)
-
-    def _pick_one(self, tied: Rows, rows: Rows | None) -> int:
-        """Return one of some places."""
+        values, rows = totals.values, totals.rows
+        tied = totals.best = (values == values.item(int(values.argmax()))).nonzero()[0]
         if len(tied) == 1:
-            place = 0
+            number = 0
         elif self._order is None:
-            place = int(self._rng.random() * len(tied))
+            number = int(self._rng.random() * len(tied))
         else:
-            place = int(self._order.ranks()[tied if rows is None else rows[tied]].argmin())
-        return tied.item(place)
+            number = int(self._order.ranks()[tied if rows is None else rows[tied]].argmin())
+        place: int = tied.item(number)
+        return place
 
     def order(self, rows: Rows) -> Rows | None:
         """Return the fixed order, as places in ``rows``, in which nodes with equal totals are taken; None if random."""
@@ -315,11 +312,6 @@ class Selection:
     def random_place(self) -> float:
         """Return a number from 0 to 1, to choose one of several equals."""
         return self._rng.random()
-
-
-def _highest_places(totals: Ints) -> Rows:
-    """Return the places of the highest total."""
-    return (totals == totals.item(int(totals.argmax()))).nonzero()[0]
 
 
 class _StableOrder:

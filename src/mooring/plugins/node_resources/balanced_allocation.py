@@ -230,7 +230,7 @@ class BalanceColumns(ResourceColumns):
                 overcommitted = True
         np.divide(out, self.capacity, out)
         if overcommitted:
-            np.minimum(out, _ONE, out)
+            np.minimum(out, _ONE, out=out)
         return rows
 
     def _share(self, index: int, amount: int, rows: Rows | None, count: int) -> Floats:

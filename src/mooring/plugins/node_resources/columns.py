@@ -257,7 +257,8 @@ class ResourceColumns(DerivedColumns):
             used = requested_of(slot, row) if default is None else nonzero_of(default, row)
             amounts.append((used, capacity))
             uses[index, row] = used
-            if capacity - used < room[index]:
+            bound = room[index]
+            if capacity - used < bound:
                 room[index] = capacity - used
             if used > EXACT_LIMIT:
                 self.exact = False
