@@ -112,7 +112,8 @@ class AnswerCache(Generic[E]):
     def __init__(
         self, make: Callable[[Hashable], E], rows: Callable[[], int], *, budget_bytes: int = 128 << 20
     ) -> None:
-        self._make = make
+        #: Creates an entry that is not in the cache.
+        self.make = make
         self._rows = rows
         self._budget = budget_bytes
         self._entries: OrderedDict[Hashable, E] = OrderedDict()
@@ -121,11 +122,16 @@ class AnswerCache(Generic[E]):
         """Return the answers for a kind; new answers are empty."""
         entry = self._entries.get(key)
         if entry is None:
-            self._evict()
-            entry = self._entries[key] = self._make(key)
+            entry = self.make(key)
+            self.add(entry)
         else:
             self._entries.move_to_end(key)
         return entry
+
+    def add(self, entry: E) -> None:
+        """Add an entry whose key is not in the cache."""
+        self._evict()
+        self._entries[entry.key] = entry
 
     def used(self, entry: E) -> None:
         """Mark an entry of this cache as used."""

@@ -106,6 +106,11 @@ class RowCursor:
             return [log.rows[-1]]
         return log.since(self._position, limit)
 
+    @property
+    def nodes_current(self) -> bool:
+        """Whether no node has changed since ``advance``; changes of pods do not count."""
+        return self._node_position == self._table.node_changes.position
+
     def nodes_changed(self, limit: int) -> list[int] | None:
         """Return the ``changed`` rows whose node changed. Call it only if ``changed`` did not return None."""
         log = self._table.node_changes

@@ -91,7 +91,7 @@ class Filtering:
         """Return which rows pass all filters that work on columns (None: all). Do not modify it: it may be cached."""
         if among is not None:
             return self._mask_among(self._in_bulk, state, pod, among)
-        answers = self._answers.of(template)
+        answers = self._answers.for_next(template)
         ok = answers.passing(self.profile, state, pod)
         nodes, skip = Nodes(self.table), state.skip_filter
         found: list[Verdicts] = []

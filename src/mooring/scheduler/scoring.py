@@ -26,7 +26,7 @@ from mooring.config.model import TieBreak
 from mooring.framework.plugin_errors import contain
 from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState, StateKey
-from mooring.framework.status import SKIP_TEMPLATE, SKIP_THIS_VERSION, SUCCESS, Code, Status
+from mooring.framework.status import SKIP_TEMPLATE, SKIP_THIS_VERSION, Code, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.observe.decision_records import Candidate, best_places
 from mooring.scheduler.answer_cache import TemplateAnswerCache
@@ -50,7 +50,7 @@ class ScoreSteps(msgspec.Struct, frozen=True):
     weighted: Ints
 
 
-class Totals(msgspec.Struct, frozen=True, gc=False):
+class Totals(msgspec.Struct, gc=False):
     """The weighted sums of the feasible nodes' scores. Do not modify or store the vector: it may be cached."""
 
     values: Ints
@@ -62,6 +62,8 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
     #: The same values in a form that finds the highest one fast, if it is maintained. Nodes that are not feasible have
     #: the value LOWEST.
     highest: HighestRows | BlockMaxima | None = None
+    #: The places of the highest values in ascending order, if the selection has searched for them.
+    best: Rows | None = None
 
 
 class Scoring:
@@ -90,12 +92,18 @@ class Scoring:
         constant_answers: list[str] = []
         skipped: list[str] = []
         entries: dict[StateKey[Any], Any] = {}
+        constant = calls.constant
         for bound in calls.plugins:
-            before = len(state) if bound.name in calls.constant else None
+            before = len(state) if bound.name in constant else None
             checkpoint()
             try:
                 answer = bound.call(state, pod, nodes)
-                status = SUCCESS if answer is None else answer if type(answer) is Status else as_status(answer)
+                if answer is None:
+                    if before is not None:
+                        constant_answers.append(bound.name)
+                        entries |= state.written_since(before)
+                    continue
+                status = answer if type(answer) is Status else as_status(answer)
             except BaseException as error:
                 contain(error)
                 raise failure(f'running PreScore plugin "{bound.name}"', bound.name, error) from error
@@ -181,15 +189,15 @@ class Scoring:
 
     def rank(self, trace: Trace, template: PodTemplate, totals: Totals, place: int) -> None:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
-        places = self._places = best_places(totals.values, place, trace.ranks, self._places)
-        answers, nodes, rows, found = self._answers.of(template), self.table.nodes, totals.rows, []
-        trace.scorers = (*[name for name, _ in self._kept], *answers.summed_names)
-        kept = [score for _, score in self._kept]
+        places = self._places = _next_places(totals, place, trace.ranks, self._places)
+        answers, nodes, rows, values = self._answers.of(template), self.table.nodes, totals.rows, totals.values
+        kept, found = self._kept, []
+        trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
         for each in places:
             row = each if rows is None else rows.item(each)
-            scores = [score if isinstance(score, int) else int(score[each]) for score in kept]
-            answers.add_summed_scores(row, scores)
-            found.append(Candidate(nodes[row].name, totals.values.item(each) + totals.same, tuple(scores)))
+            scores = [score if type(score) is int else int(score[each]) for _, score in kept]  # type: ignore[index]
+            scores += answers.summed_scores(row)
+            found.append(Candidate(nodes[row].name, values.item(each) + totals.same, tuple(scores)))
         trace.candidates = tuple(found)
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
@@ -244,6 +252,22 @@ class Scoring:
         return found
 
 
+def _next_places(totals: Totals, chosen: int, count: int, guess: list[int]) -> list[int]:
+    """Return what ``best_places`` returns, without a search if enough places are as good as the chosen one."""
+    best, values = totals.best, totals.values
+    if best is None or len(best) < count:
+        return best_places(values, chosen, count, guess)
+    highest, size = values.item(chosen), len(values)
+    places = [chosen]
+    for each in guess:
+        if len(places) < count and each < size and each != chosen and values.item(each) == highest:
+            places.append(each)
+    if len(places) < count:
+        others = [each for each in best[: 2 * count].tolist() if each not in places]
+        places += others[: count - len(places)]
+    return places
+
+
 def _check_range(plugin: ScorePlugin, scores: Ints | int) -> None:
     low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
     wrong = low if low < 0 else high if high > MAX_NODE_SCORE else None
@@ -264,21 +288,22 @@ class Selection:
 
     def pick(self, totals: Ints, rows: Rows | None) -> int:
         """Return the place of the highest total; ``rows`` has the rows of the totals (None: all rows)."""
-        best = int(totals.argmax())
-        (tied,) = (totals == totals.item(best)).nonzero()
-        if len(tied) == 1:
-            return best
-        if self._order is None:
-            place = int(self._rng.random() * len(tied))
-        else:
-            place = int(self._order.ranks()[tied if rows is None else rows[tied]].argmin())
-        return int(tied[place])
+        return self.pick_place(Totals(totals, 0, rows))
 
     def pick_place(self, totals: Totals) -> int:
         """Return the place that ``pick`` returns, faster if the highest totals are maintained."""
         if totals.highest is not None and self._order is None:
             return totals.highest.choose(self._rng.random)
-        return self.pick(totals.values, totals.rows)
+        values, rows = totals.values, totals.rows
+        tied = totals.best = (values == values.item(int(values.argmax()))).nonzero()[0]
+        if len(tied) == 1:
+            number = 0
+        elif self._order is None:
+            number = int(self._rng.random() * len(tied))
+        else:
+            number = int(self._order.ranks()[tied if rows is None else rows[tied]].argmin())
+        place: int = tied.item(number)
+        return place
 
     def order(self, rows: Rows) -> Rows | None:
         """Return the fixed order, as places in ``rows``, in which nodes with equal totals are taken; None if random."""

@@ -284,9 +284,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Return the strategy's weighted mean over the configured resources."""
         plan = state.get(_PLAN)
-        plan = self._plan(pod) if plan is None else plan
-        counts = self._counts(plan)
-        if counts:
+        if plan is None:
+            plan = self._plan(pod)
+        if self._devices is not None and (counts := self._counts(plan)):
             return self._scorer.score_with_devices(plan, nodes.rows, counts)
         return self._scorer.score_rows(plan, nodes.rows)
 
