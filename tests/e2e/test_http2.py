@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 import uvloop
 
@@ -97,13 +98,13 @@ def test_a_refused_bind_has_the_same_error_in_both_encodings(plane: ControlPlane
     async def errors(protobuf: bool) -> list[tuple[type, str, dict[str, Any]]]:
         found = []
         async with Client(load_access(kubeconfig=str(plane.kubeconfig("admin")))) as client:
-            client._protobuf_binds = protobuf
+            client._protobuf = protobuf
             for pod in (bound, *others):
                 with pytest.raises(ApiError) as caught:
                     await client.bind(pod, "node")
                 found.append((type(caught.value), str(caught.value), vars(caught.value)))
             # The server has not refused the type.
-            assert client._protobuf_binds == protobuf
+            assert client._protobuf == protobuf
         return found
 
     async def both() -> None:
@@ -114,6 +115,32 @@ def test_a_refused_bind_has_the_same_error_in_both_encodings(plane: ControlPlane
     asyncio.run(both())
     pod = plane.api.pod("bound")
     assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("node", {"note": "Grüße"})
+
+
+def test_an_event_is_the_same_in_both_encodings(plane: ControlPlane) -> None:
+    """As users read it, with the fields that the server has seen in the request."""
+
+    async def create() -> None:
+        async with Client(load_access(kubeconfig=str(plane.kubeconfig("admin")))) as client:
+            for start in ("protobuf", "json"):
+                client._protobuf = start == "protobuf"
+                for number, note in enumerate(("bound", "Grüße", "n" * 1024)):
+                    made = event("default", number)
+                    metadata = ObjectMeta(name=f"{start}-{number}", namespace="default")
+                    await client.create_event(msgspec.structs.replace(made, metadata=metadata, note=note))
+
+    asyncio.run(create())
+    found: dict[str, dict[str, Any]] = {}
+    for each in plane.api.items("/apis/events.k8s.io/v1/namespaces/default/events"):
+        name = each["metadata"].pop("name")
+        for field in ("uid", "resourceVersion", "creationTimestamp"):
+            del each["metadata"][field]
+        for entry in each["metadata"]["managedFields"]:
+            del entry["time"]
+        found[name] = each
+    for number in range(3):
+        assert found[f"protobuf-{number}"] == found[f"json-{number}"]
+        assert found[f"json-{number}"]["eventTime"] == "2026-11-19T10:00:00.000000Z"
 
 
 def event(namespace: str, number: int) -> Event:

@@ -106,7 +106,26 @@ class FastWriter:
         if not self._limiter.try_enter():
             await self._wait_for_connection(timeout, priority)
         try:
-            answer = await self._exchange(method, target, body, content_type, identity, timeout)
+            deadline = 0.0
+            while True:
+                context = self._tls.http2_context(identity)
+                connection = self._find(context) or await self._connect(context, timeout)
+                if self._may_write is not None and not self._may_write():
+                    # The lease may have expired while the request waited for a connection.
+                    self._give_back(connection)
+                    raise NotLeading(NOT_LEADING)
+                again = not deadline
+                deadline = deadline or connection.loop.time() + timeout
+                head = self._head(connection, method, content_type, identity)
+                sent = connection.send(head, self._prefix + target, body, deadline)
+                try:
+                    answer = await sent
+                    break
+                except BaseException as error:
+                    self._unanswered(error, connection, sent, deadline if again else 0.0)
+                finally:
+                    if not connection.listed:
+                        self._give_back(connection)
         finally:
             self._limiter.leave()
         if answer.status >= 300 or not answer.body.startswith(OBJECT_STARTS):
@@ -159,35 +178,18 @@ class FastWriter:
         except TimeoutError:
             raise ConnectionFailed(f"{self._server}: no connection was free within {timeout:g} s") from None
 
-    async def _exchange(
-        self, method: str, target: str, body: bytes, content_type: str, identity: Identity, timeout: float
-    ) -> Answer:
-        """Send a request and wait for the response. Send it a second time if it was not processed."""
-        loop = asyncio.get_running_loop()
-        deadline = 0.0
-        while True:
-            context = self._tls.http2_context(identity)
-            connection = self._find(context) or await self._connect(context, timeout)
-            if self._may_write is not None and not self._may_write():
-                # The lease may have expired while the request waited for a connection.
-                self._give_back(connection)
-                raise NotLeading(NOT_LEADING)
-            again = not deadline
-            deadline = deadline or loop.time() + timeout
-            head = self._head(connection, method, content_type, identity)
-            answer = connection.send(head, self._prefix + target, body, deadline)
-            try:
-                return await answer
-            except asyncio.CancelledError:
-                connection.cancel(answer)
-                raise
-            except OutcomeUnknown as error:
-                raise OutcomeUnknown(f"{self._server}: {error}") from None
-            except NotProcessed as error:
-                if not again or self._closed or loop.time() >= deadline:
-                    raise ConnectionFailed(f"{self._server}: {error}") from None
-            finally:
-                self._give_back(connection)
+    def _unanswered(
+        self, error: BaseException, connection: Connection, sent: "asyncio.Future[Answer]", deadline: float
+    ) -> None:
+        """Raise why a request has no response. Return if it was not processed, and may be sent until a deadline."""
+        if isinstance(error, asyncio.CancelledError):
+            connection.cancel(sent)
+        if isinstance(error, OutcomeUnknown):
+            raise OutcomeUnknown(f"{self._server}: {error}") from None
+        if not isinstance(error, NotProcessed):
+            raise error
+        if self._closed or connection.loop.time() >= deadline:
+            raise ConnectionFailed(f"{self._server}: {error}") from None
 
     # Connections
 

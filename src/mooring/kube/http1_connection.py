@@ -49,7 +49,7 @@ class Http1Connection(Connection):
 
     def send(self, head: Head, path: str, body: bytes, deadline: float) -> "asyncio.Future[Answer]":
         """Write a request and return a future for the response."""
-        self._answer = asyncio.get_running_loop().create_future()
+        self._answer = self.loop.create_future()
         self._deadline = deadline
         self._received.clear()
         self._body.clear()

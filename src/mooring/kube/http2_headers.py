@@ -31,6 +31,8 @@ _INDEXED: Final = {0x88: 200, 0x89: 204, 0x8A: 206}
 _LITERAL: Final = frozenset(kind | index for kind in (0x00, 0x10, 0x40) for index in range(8, 15))
 _HUFFMAN: Final = {b"\x82\x10\x01": 200, b"\x82\x10\x03": 201, b"\x82\x10\x05": 202}
 _TEXTS: Final = {b"\x03%d" % code: code for code in range(200, 300)}
+#: The first four bytes of the header block of a creation's response, as API servers encode it.
+USUAL_STATUSES: Final = {bytes((first,)) + code: status for first in _LITERAL for code, status in _HUFFMAN.items()}
 #: The size of all headers of a response, as counted by hpack.
 MAX_HEADERS: Final = 1 << 16
 

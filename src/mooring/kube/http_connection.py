@@ -27,17 +27,19 @@ class Head(NamedTuple):
 class Connection(asyncio.Protocol, ABC):
     """A persistent connection. The future of a request ends with a response, OutcomeUnknown or NotProcessed."""
 
-    __slots__ = ("_on_lost", "_transport", "closing", "context", "idle_since", "listed")
+    __slots__ = ("_on_lost", "_transport", "closing", "context", "idle_since", "listed", "loop")
 
     #: The version of HTTP.
     version: ClassVar[str]
 
     def __init__(self, context: ssl.SSLContext | None, on_lost: "Callable[[Connection], None]") -> None:
+        #: Kept, because to ask for it is a system call.
+        self.loop = asyncio.get_running_loop()
         self.context = context
         #: Whether it takes no more requests. Those under way may still be answered.
         self.closing = False
         #: Since when there is no request under way. Updated by `check`.
-        self.idle_since = asyncio.get_running_loop().time()
+        self.idle_since = self.loop.time()
         #: Whether it is in the pool's list of connections that may take requests.
         self.listed = False
         self._on_lost = on_lost

@@ -45,8 +45,6 @@ class Waiters:
     def wake(self) -> bool:
         """Wake the next waiting task. Return False if there is none."""
         self._turns += 1
-        if not any(self._queues):
-            return False
         for queue in self._order():
             while queue:
                 future = queue.popleft()
@@ -90,7 +88,7 @@ class ConcurrencyLimiter:
 
     def leave(self) -> None:
         """Free a place, or pass it to the next waiting task."""
-        if not self._waiters.wake():
+        if self._free or not self._waiters.wake():  # no task waits while a place is free
             self._free += 1
 
 
@@ -135,12 +133,13 @@ class RateLimiter:
             raise
 
     def _take(self, now: float) -> bool:
-        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
+        tokens = self._tokens + (now - self._filled_at) * self._qps
         self._filled_at = now
         # Timers fire early by a rounding error, so slightly less than one token is enough.
-        if self._tokens < 1 - 1e-9:
+        if tokens < 1 - 1e-9:
+            self._tokens = tokens
             return False
-        self._tokens -= 1
+        self._tokens = (tokens if tokens < self._burst else self._burst) - 1
         return True
 
     def _schedule(self) -> None:

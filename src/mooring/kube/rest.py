@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import enum
+import functools
 import random
 import re
 import time
@@ -48,6 +49,7 @@ from mooring.kube.decoding import (
     decode_page,
     next_page_size,
 )
+from mooring.kube.event_bodies import encode_protobuf_event
 from mooring.kube.failure_log import FailureLog
 from mooring.kube.identity import identity_source
 from mooring.kube.request_limits import Priority, RateLimiter
@@ -76,6 +78,10 @@ class PatchType(enum.StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
+#: The resources of requests for each pod.
+_PODS: Final = resource_of(Pod)
+_EVENTS: Final = resource_of(Event)
+_CORE_EVENTS: Final = resource_of(CoreEvent)
 #: The response to a bind is a Status, that to other requests any object.
 _BOUND: Final = Expected("Status")
 _ANY: Final = Expected()
@@ -159,8 +165,8 @@ class Client:
         self._clock = clock
         self._observer = observer
         self._may_write = may_write
-        #: Whether binds are sent in protobuf; until the server refuses it.
-        self._protobuf_binds = True
+        #: Whether binds and events are sent in protobuf; until the server refuses it.
+        self._protobuf = True
 
     async def __aenter__(self) -> "Client":
         return self
@@ -386,9 +392,9 @@ class Client:
         target = f"{path}?dryRun=All" if dry_run else path
         await self._call("POST", target, body=msgspec.json.encode(document), expected=_BOUND, waits=False)
 
-    async def bind(
+    def bind(
         self, pod: NamespacedObject, node: str, annotations: Mapping[str, str] | None = None, *, version: str = ""
-    ) -> None:
+    ) -> Coroutine[Any, Any, object]:
         """Bind a pod to a node with the fast writer. The bind is retried only if the server did not carry it out.
 
         The server adds the annotations to the pod.
@@ -396,52 +402,56 @@ class Client:
         Raises Conflict if the pod is bound, is being deleted or has another UID or, with `version`, another resource
         version, and NotFound if it does not exist. If `outcome_unknown` of the error is set, read the pod to find out.
         """
-        name, namespace = pod.name, pod.namespace
-        path = resource_of(Pod).path(namespace=namespace, name=name, subresource="binding")
-        if self._protobuf_binds:
-            body = encode_protobuf_binding(name, namespace, pod.uid, annotations or {}, version, node)
-            try:
-                await self._bind(path, body, PROTOBUF)
-            except BadRequest as error:
-                if error.status not in _TYPE_REFUSED:
-                    raise
-                # The request was not carried out. The server is not kube-apiserver, or there is a proxy.
-                self._protobuf_binds = False
-            else:
-                return
-        await self._bind(path, encode_json_binding(name, namespace, pod.uid, annotations or {}, version, node), JSON)
-
-    def _bind(self, path: str, body: bytes, content_type: str) -> Coroutine[Any, Any, object]:
-        return self._call(
-            "POST",
-            path,
-            body=body,
-            content_type=content_type,
+        name, namespace = pod.metadata.name, pod.namespace
+        binding = (name, namespace, pod.metadata.uid, annotations or {}, version, node)
+        return self._post(
+            _PODS.path(namespace=namespace, name=name, subresource="binding"),
+            functools.partial(encode_protobuf_binding, *binding),
+            functools.partial(encode_json_binding, *binding),
             priority=Priority.BIND,
-            idempotent=False,
-            fast_writes=True,
             expected=_BOUND,
         )
 
     def create_event(self, event: Event | CoreEvent) -> Coroutine[Any, Any, object]:
         """Create an event with the fast writer, at the lowest priority. Raises AlreadyExists."""
         namespace = event.namespace
+        return self._post(
+            (_EVENTS if isinstance(event, Event) else _CORE_EVENTS).path(namespace=namespace),
+            functools.partial(encode_protobuf_event, event) if isinstance(event, Event) else None,
+            functools.partial(encode_json, event),
+            priority=Priority.EVENT,
+            expected=Expected("Event", event.metadata.name, namespace),
+        )
+
+    def _post(
+        self,
+        path: str,
+        in_protobuf: Callable[[], bytes] | None,
+        in_json: Callable[[], bytes],
+        *,
+        priority: Priority,
+        expected: Expected,
+    ) -> Coroutine[Any, Any, object]:
+        """Create an object with the fast writer, in protobuf if there is such an encoder and the server accepts it."""
+        if not self._protobuf:
+            in_protobuf = None
         return self._call(
             "POST",
-            resource_of(type(event)).path(namespace=namespace),
-            body=encode_json(event),
-            priority=Priority.EVENT,
+            path,
+            body=in_json() if in_protobuf is None else in_protobuf(),
+            content_type=JSON if in_protobuf is None else PROTOBUF,
+            in_json=None if in_protobuf is None else in_json,
+            priority=priority,
             idempotent=False,
             fast_writes=True,
-            expected=Expected("Event", event.name, namespace),
+            expected=expected,
         )
 
     async def patch_event(self, namespace: str, name: str, patch: bytes, *, core: bool = False) -> None:
         """Patch an event by strategic merge with the fast writer. Raises NotFound if it has expired."""
-        path = resource_of(CoreEvent if core else Event).path(namespace=namespace, name=name)
         await self._call(
             "PATCH",
-            path,
+            (_CORE_EVENTS if core else _EVENTS).path(namespace=namespace, name=name),
             body=patch,
             content_type=PatchType.STRATEGIC,
             priority=Priority.EVENT,
@@ -476,6 +486,7 @@ class Client:
         *,
         body: bytes | None = None,
         content_type: str = JSON,
+        in_json: Callable[[], bytes] | None = None,
         priority: Priority = Priority.STATUS,
         idempotent: bool | None = None,
         fast_writes: bool = False,
@@ -484,6 +495,7 @@ class Client:
         expected: Expected | None = _ANY,
         waits: bool = True,
     ) -> Answer:
+        """Send a request, again if it may be. `in_json` returns the body as JSON, if a server refuses protobuf."""
         transport = self._fast_writer if fast_writes else self._http
         limit = timeout or self.timeouts.request
         fence = self._may_write if writes and method != "GET" else None
@@ -504,11 +516,22 @@ class Client:
                 if expected is not None:
                     check_object(answer.body, expected)
             except KubeError as error:
+                if in_json is not None and isinstance(error, BadRequest) and error.status in _TYPE_REFUSED:
+                    # It was not carried out. The server is not kube-apiserver, or there is a proxy.
+                    self._report(method, error.status, begun, limited, sent)
+                    self._protobuf = False
+                    body, content_type, in_json = in_json(), JSON, None
+                    sent = len(body)
+                    continue
                 backoff = backoff or self._backoff()
                 harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
                 await self._failed(method, error, begun, limited, backoff, idempotent=harmless, sent=sent, waits=waits)
             else:
-                self._report(method, answer.status, begun, limited, sent, len(answer.body))
+                if self._observer is not None:
+                    seconds, received = self._clock() - begun, len(answer.body)
+                    self._observer.request_finished(
+                        method, answer.status, seconds, limited=limited, sent=sent, received=received
+                    )
                 return answer
 
     async def _download(self, target: str) -> bytes:
