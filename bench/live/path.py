@@ -141,7 +141,8 @@ class Server:
         self.events += 1
         if self.events == self.wanted:
             self.done.set()
-        return Answer(201, {}, body)
+        # API servers end the envelope of an object in protobuf with its encoding and its type, which are empty.
+        return Answer(201, {}, body + b'\x1a\0"\0')
 
     def _bind(self, key: str, name: str) -> None:
         if not self.bound:
@@ -239,6 +240,7 @@ def replace_transports(scheduler: LiveScheduler, server: Server) -> None:
     client: Client = scheduler._client
     client._fast_writer = server
     client._http = cast(HttpTransport, server)
+    client._reader = server
 
 
 @click.command()
