@@ -10,15 +10,14 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Final
-from urllib.parse import urlsplit
 
 import httptools
 
 from mooring.kube.access import Access
 from mooring.kube.binding_bodies import JSON
-from mooring.kube.client_errors import BadAnswer, ConnectionFailed, OutcomeUnknown, error_from_answer
+from mooring.kube.client_errors import BadAnswer, OutcomeUnknown, error_from_answer
 from mooring.kube.client_tls import TlsContexts, connection_failed
-from mooring.kube.http_connection import NotProcessed
+from mooring.kube.http_connection import Endpoint, NotProcessed, check_fields
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.transport import IDLE_SECONDS, Chunks, HttpTransport, Timeouts
 
@@ -255,13 +254,7 @@ class FastReader:
         user_agent: str,
         timeouts: Timeouts,
     ) -> None:
-        parts = urlsplit(access.server)
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._authority = parts.netloc.rpartition("@")[2]
-        self._prefix = parts.path
-        self._server_name = access.tls_server_name or self._host
-        self._server = access.server
+        self._endpoint = Endpoint(access)
         self._identities = identities
         self._tls = tls
         self._fallback = fallback
@@ -297,13 +290,12 @@ class FastReader:
         await asyncio.sleep(0)
 
     def _request(self, target: str, identity: Identity) -> bytes:
-        fields = [("Host", self._authority), *self._fixed]
+        fields = [("Host", self._endpoint.authority), *self._fixed]
         if identity.authorization:
             fields.append(("Authorization", identity.authorization))
-        if any("\n" in value or "\r" in value for _, value in fields):
-            raise ConnectionFailed("a header contains a line break; check the token")
+        check_fields(fields)
         lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
-        return f"GET {self._prefix}{target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+        return f"GET {self._endpoint.prefix}{target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
 
     async def _send(self, request: bytes, context: ssl.SSLContext | None, idle: float) -> tuple[StreamConnection, int]:
         """Send a request and wait for the status. Send it a second time if the connection was closed before."""
@@ -336,17 +328,14 @@ class FastReader:
             connection.abort()
 
     async def _connect(self, context: ssl.SSLContext | None) -> StreamConnection:
+        server = self._endpoint.server
         try:
             async with asyncio.timeout(self._timeouts.connect):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: StreamConnection(self._server, context, self._lost),
-                    self._host,
-                    self._port,
-                    ssl=context,
-                    server_hostname=self._server_name if context is not None else None,
+                connection = await self._endpoint.connect(
+                    lambda: StreamConnection(server, context, self._lost), context
                 )
         except (OSError, TimeoutError) as error:
-            raise connection_failed(self._server, error) from None
+            raise connection_failed(server, error) from None
         self._open.add(connection)
         return connection
 
