@@ -33,7 +33,7 @@ class AbortedError(BaseException):
 
 
 class ClosedError(BaseException):
-    """A paused decision was closed, so nobody needs its result."""
+    """A paused decision was closed: its result is not needed."""
 
 
 class _Slice:
