@@ -240,7 +240,6 @@ def replace_transports(scheduler: LiveScheduler, server: Server) -> None:
     client: Client = scheduler._client
     client._fast_writer = server
     client._http = cast(HttpTransport, server)
-    client._reader = server
 
 
 @click.command()

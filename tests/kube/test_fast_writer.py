@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -13,9 +13,45 @@ from mooring.kube.client_tls import TlsContexts
 from mooring.kube.fast_writer import FastWriter
 from mooring.kube.identity import FixedIdentity, Identity
 from mooring.kube.transport import Answer, HttpTransport
-from tests.kube.raw_server import ANSWERS, RawServer, Reply, ok
 from tests.kube.server import CERTS, Api
 from tests.waiting import PATIENCE, until
+
+Reply = Callable[[int], list[bytes | float | None]]
+
+
+class RawServer:
+    """Answers each request with bytes as they are written down: a pause is a number, None closes the connection."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        try:
+            await self._serve(reader, writer)
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().split(b"content-length:")[1].split()[0])
+                self.requests.append(head + await reader.readexactly(length))
+                for part in self.reply(len(self.requests)):
+                    if part is None:
+                        return
+                    if isinstance(part, bytes):
+                        writer.write(part)
+                        await writer.drain()
+                    else:
+                        await asyncio.sleep(part)
 
 
 @contextlib.asynccontextmanager
@@ -42,6 +78,33 @@ async def ask(transport: HttpTransport | FastWriter, body: bytes = b"{}", timeou
     return await transport.request(
         "POST", "/x?y=1", body=body, content_type="application/json", timeout=timeout, priority=Priority.BIND
     )
+
+
+def ok(body: bytes = b"{}", head: bytes = b"") -> bytes:
+    return b"HTTP/1.1 201 Created\r\n" + head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+ANSWERS: dict[str, list[bytes | float | None]] = {
+    "plain": [ok(b'{"a":1}', b"X-Odd:  sp ace \r\n")],
+    "empty": [ok(b"")],
+    "no content": [b"HTTP/1.1 204 No Content\r\n\r\n"],
+    "byte by byte": [bytes([each]) for each in ok(b'{"a": "bcd"}')],
+    "chunked": [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        0.01,
+        b"6\r\n world\r\n0\r\n\r\n",
+    ],
+    "big": [ok(b"x" * 300_000)],
+    "interim": [b"HTTP/1.1 100 Continue\r\n\r\n", 0.01, ok(b"after")],
+    "interim at once": [b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok(b"after")],
+    "error": [b"HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\n{}"],
+    "throttled": [b"HTTP/1.1 429 Slow Down\r\nRETRY-AFTER:  3 \r\nContent-Length: 2\r\n\r\n{}"],
+    "closes": [ok(b"bye", b"Connection: close\r\n"), None],
+    "closes unannounced": [ok(b"bye"), None],
+    "http 1.0": [b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", None],
+    "redirect": [b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"],
+    "rejected": [b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"],
+}
 
 
 def test_same_answers_as_aiohttp_on_uvloop() -> None:

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Final
+from urllib.parse import urlsplit
 
 from mooring.kube.access import Access
 from mooring.kube.binding_bodies import ACCEPTED, JSON, OBJECT_STARTS
@@ -18,7 +19,7 @@ from mooring.kube.client_errors import NOT_LEADING, ConnectionFailed, NotLeading
 from mooring.kube.client_tls import TlsContexts, connection_failed
 from mooring.kube.http1_connection import Http1Connection
 from mooring.kube.http2_connection import Http2Connection
-from mooring.kube.http_connection import Connection, Endpoint, Head, NotProcessed, check_fields
+from mooring.kube.http_connection import Connection, Head, NotProcessed
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.request_limits import ConcurrencyLimiter, Priority
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
@@ -64,8 +65,12 @@ class FastWriter:
         requests: int = _REQUESTS,
         may_write: Callable[[], bool] | None = None,
     ) -> None:
-        self._endpoint = Endpoint(access)
-        self._prefix = self._endpoint.prefix
+        parts = urlsplit(access.server)
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._authority = parts.netloc.rpartition("@")[2]
+        self._prefix = parts.path
+        self._server_name = access.tls_server_name or self._host
         self._server = access.server
         self._identities = identities
         self._tls = tls
@@ -78,7 +83,7 @@ class FastWriter:
         #: The connection being opened that requests wait for together, by the TLS context.
         self._opening: dict[ssl.SSLContext | None, asyncio.Task[Connection]] = {}
         #: Whether the last connection spoke HTTP/1.1, so that each request needs its own.
-        self._http1 = not self._endpoint.secure
+        self._http1 = parts.scheme == "http"
         self._closed = False
         self._limiter = ConcurrencyLimiter(requests)
         self._timer: asyncio.TimerHandle | None = None
@@ -149,7 +154,8 @@ class FastWriter:
 
     def _use_identity(self, identity: Identity) -> None:
         """Forget the headers of another identity. Raises ConnectionFailed for a token that would add headers."""
-        check_fields((*self._fixed, ("Authorization", identity.authorization)))
+        if any("\n" in value or "\r" in value for _, value in (*self._fixed, ("", identity.authorization))):
+            raise ConnectionFailed("a header contains a line break; check the token")
         self._heads.clear()
         self._heads_identity = identity
 
@@ -161,7 +167,7 @@ class FastWriter:
             fields = [*self._fixed, ("Accept", ACCEPTED.get(content_type, JSON)), ("Content-Type", content_type)]
             if identity.authorization:
                 fields.append(("Authorization", identity.authorization))
-            head = connection.head(method, self._endpoint.authority, fields)
+            head = connection.head(method, self._authority, fields)
             self._heads[connection.version, method, content_type] = head
         return head
 
@@ -243,8 +249,12 @@ class FastWriter:
         connection: Connection | None = None
         try:
             async with asyncio.timeout(self._timeouts.connect):
-                handshake = await self._endpoint.connect(
-                    lambda: _Handshake(lambda http2: self._created(context, http2)), context
+                _, handshake = await loop.create_connection(
+                    lambda: _Handshake(lambda http2: self._created(context, http2)),
+                    self._host,
+                    self._port,
+                    ssl=context,
+                    server_hostname=self._server_name if context is not None else None,
                 )
                 connection = handshake.connection
                 assert connection is not None

@@ -1,17 +1,12 @@
-"""Connections to an API server without aiohttp: what HTTP/1.1 and HTTP/2, reads and writes have in common."""
+"""A persistent connection to a server: what HTTP/1.1 and HTTP/2 have in common for the fast writer."""
 
 import asyncio
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final, NamedTuple, TypeVar, cast
-from urllib.parse import urlsplit
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, NamedTuple, cast
 
-from mooring.kube.access import Access
-from mooring.kube.client_errors import ConnectionFailed
 from mooring.kube.transport import Answer
-
-ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
 #: Name and value of a header.
 Field = tuple[str, str]
@@ -27,39 +22,6 @@ class Head(NamedTuple):
 
     before: bytes
     after: bytes
-
-
-class Endpoint:
-    """Where the connections to an API server go."""
-
-    def __init__(self, access: Access) -> None:
-        parts = urlsplit(access.server)
-        self.server = access.server
-        self.secure = parts.scheme == "https"
-        #: The value of the header Host.
-        self.authority = parts.netloc.rpartition("@")[2]
-        #: The path of the server, which precedes those of requests.
-        self.prefix = parts.path
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if self.secure else 80)
-        self._server_name = access.tls_server_name or self._host
-
-    async def connect(self, create: Callable[[], ProtocolT], context: ssl.SSLContext | None) -> ProtocolT:
-        """Open a connection and return its protocol. Raises OSError."""
-        _, protocol = await asyncio.get_running_loop().create_connection(
-            create,
-            self._host,
-            self._port,
-            ssl=context,
-            server_hostname=self._server_name if context is not None else None,
-        )
-        return protocol
-
-
-def check_fields(fields: Iterable[Field]) -> None:
-    """Raise ConnectionFailed for a value, such as a token, that would add other headers."""
-    if any("\n" in value or "\r" in value for _, value in fields):
-        raise ConnectionFailed("a header contains a line break; check the token")
 
 
 class Connection(asyncio.Protocol, ABC):

@@ -54,7 +54,7 @@ from mooring.kube.failure_log import FailureLog
 from mooring.kube.identity import identity_source
 from mooring.kube.request_limits import Priority, RateLimiter
 from mooring.kube.retry_backoff import Backoff
-from mooring.kube.transport import Answer, Chunks, HttpTransport, StreamingTransport, Timeouts, Transport
+from mooring.kube.transport import Answer, Chunks, HttpTransport, Timeouts, Transport
 from mooring.logs import get_logger
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
@@ -138,14 +138,6 @@ class Client:
         tls = TlsContexts(access, clock=clock)
         self._http = HttpTransport(access, identities, tls, user_agent=user_agent, timeouts=self.timeouts)
         self._fast_writer: Transport = self._http
-        self._reader: StreamingTransport = self._http
-        if not access.proxy:
-            with contextlib.suppress(ImportError):
-                from mooring.kube.fast_reader import FastReader
-
-                self._reader = FastReader(
-                    access, identities, tls, self._http, user_agent=user_agent, timeouts=self.timeouts
-                )
         if fast_writes and not access.proxy:
             with contextlib.suppress(ImportError):
                 from mooring.kube.fast_writer import FastWriter
@@ -179,7 +171,6 @@ class Client:
     async def close(self) -> None:
         """Close all connections. Pending requests fail."""
         await self._fast_writer.close()
-        await self._reader.close()
         await self._http.close()
 
     # Reads
@@ -262,7 +253,7 @@ class Client:
         """Open a watch and return its body as a stream."""
         begun, opened = self._clock(), False
         try:
-            async with self._reader.stream(target, idle=self.timeouts.watch_idle) as chunks:
+            async with self._http.stream(target, idle=self.timeouts.watch_idle) as chunks:
                 opened = True
                 self._report("GET", 200, begun, None)
                 yield chunks
@@ -540,7 +531,7 @@ class Client:
         while True:
             begun, limited = await self._admitted(Priority.STATUS)
             try:
-                async with self._reader.stream(target, idle=self.timeouts.listing) as chunks:
+                async with self._http.stream(target, idle=self.timeouts.listing) as chunks:
                     body = b"".join([chunk async for chunk in chunks.iter_any()])
             except KubeError as error:
                 await self._failed("GET", error, begun, limited, backoff, idempotent=True)

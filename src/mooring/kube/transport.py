@@ -1,4 +1,4 @@
-"""The HTTP transport with aiohttp, for the requests that no fast client sends, and as the fallback of these."""
+"""The HTTP transport with aiohttp, for all requests except those of the fast writer, and as its fallback."""
 
 import asyncio
 import contextlib
@@ -65,18 +65,6 @@ class Chunks(Protocol):
 
     def iter_any(self) -> AsyncIterator[bytes]:
         """Yield the data as it arrives."""
-        ...
-
-
-class StreamingTransport(Protocol):
-    """An interface to read responses in parts."""
-
-    def stream(self, target: str, *, idle: float) -> contextlib.AbstractAsyncContextManager[Chunks]:
-        """Send a GET request and stream the body. `idle` limits the time between parts."""
-        ...
-
-    async def close(self) -> None:
-        """Close the connections."""
         ...
 
 
