@@ -205,6 +205,10 @@ class _Body:
         """Yield the data."""
         return self._server.read(self._path, self._query)
 
+    async def read(self) -> bytes:
+        """Return all data."""
+        return b"".join([part async for part in self.iter_any()])
+
 
 async def measure(workload: str, *, nodes: int, pods: int, running: int = 0, records: bool = True) -> dict[str, Any]:
     """Schedule pods and return the CPU time until the first bind, and for each pod after it."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.columns.new_nodes import add_new_nodes
 from mooring.framework.custom_resources import event_name
 from mooring.framework.events import ActionType
 from mooring.scheduler.cache import Cache
@@ -43,9 +44,9 @@ class EventHandlers:
             self.queue.on_event(event_name(type(item)), action, old, item)
 
     def put_new_pods(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Handle the pods of a list that run on a node, at start-up, when nothing refers to them yet.
+        """Handle the pods of a list that run on a node or wait for one, at start-up, when nothing refers to them yet.
 
-        Return those that are not handled. If a pod is invalid, this raises before any of them is handled.
+        Return those that are not handled. If a pod with a node is invalid, this raises before any of them is handled.
         """
         lister, table = self.cache.pods, self.cache.table
         pods = list(pods)
@@ -63,7 +64,40 @@ class EventHandlers:
         lister.put_all(new)
         if self.observer is not None:
             self.observer.scheduled_pods_added(new)
-        return others
+        return self._put_new_waiting(others)
+
+    def _put_new_waiting(self, pods: list[Pod]) -> list[Pod]:
+        """Handle those pods that are new and wait for a node, with fewer calls than one by one. Return the others."""
+        lister, observer, queue = self.cache.objects.lister(Pod), self.observer, self.queue
+        runners = self.profiles.runners
+        usual = [
+            pod
+            for pod in pods
+            if not (pod.spec.node_name or pod.status.nominated_node_name or pod.is_finished)
+            and pod.spec.scheduler_name in runners
+            and self._takes(pod)
+        ]
+        new = lister.unknown(usual)
+        for number, pod in enumerate(new):
+            try:
+                lister.put(pod)
+                if observer is not None:
+                    observer.unscheduled_pod_added(pod)
+                queue.add(pod)
+            except Exception:  # the caller applies it once more, and reports the error
+                new = new[:number]
+                break
+        if not new:
+            return pods
+        found = set(map(id, new))
+        return [pod for pod in pods if id(pod) not in found]
+
+    def put_new_nodes(self, nodes: Iterable[Node]) -> list[Node]:
+        """Handle the nodes of a list at start-up, when no pod waits for an event.
+
+        Return those that are not handled. If a node is invalid, this raises before any of them is handled.
+        """
+        return add_new_nodes(self.cache.table, nodes)
 
     def remove(self, item: KubeObject) -> None:
         """Handle a deleted object."""
