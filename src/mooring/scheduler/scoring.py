@@ -134,7 +134,7 @@ class Scoring:
             trace.pre_scored = perf_counter()
         kept: Weighted | None = [] if trace is not None and trace.ranks else None
         answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
+        summed = answers.sum_scores(self.profile, state, pod)
         total: Ints | None = None  # the scores that differ, except the cached sum
         same = 0  # the score that all nodes share
         for plugin in self._normalized:
@@ -167,19 +167,17 @@ class Scoring:
             highest = answers.highest(rows)
             if highest is not None:
                 return Totals(highest.values, same, None, highest)
-        cached = answers.total if rows is None else answers.total.take(rows)
+        cached = summed if rows is None else summed.take(rows)
         return Totals(cached if total is None else cached + total, same, rows)
 
     def declared_sum(self, state: CycleState, pod: Pod, template: PodTemplate) -> Ints:
         """Return the weighted sum of the declared scorers that do not normalize, for all rows. Do not modify it."""
-        answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
-        return answers.total
+        return self._answers.of(template).sum_scores(self.profile, state, pod)
 
     def raw_scores(self, state: CycleState, pod: Pod, template: PodTemplate) -> list[Ints]:
         """Return the raw scores of the declared scorers that normalize, for all rows, unless all rows have the same."""
         answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
+        answers.sum_scores(self.profile, state, pod)
         columns = (column.values for column in answers.raw.values())
         return [values for values in columns if isinstance(values, np.ndarray)]
 

@@ -95,19 +95,17 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         return kept[0]  # type: ignore[index, no-any-return]  # the key is private to this class
 
     def _make_plan(self, template: PodTemplate) -> Plan | None:
-        asked = template.requests
+        asked, plan = template.requests, []
         for spec in self.args.resources:
             if asked.get(spec.name):
                 break
         else:
             return None
-        return tuple(
-            [
-                (index, asked.get(name, 0))
-                for index, name, if_requested in self._terms
-                if not if_requested or asked.get(name)
-            ]
-        )
+        for index, name, if_requested in self._terms:
+            amount = asked.get(name, 0)
+            if amount or not if_requested:
+                plan.append((index, amount))
+        return tuple(plan)
 
 
 Floats = npt.NDArray[np.float64]
@@ -184,7 +182,10 @@ class BalanceColumns(ResourceColumns):
 
     def _derive_use(self, row: int, amounts: list[tuple[int, int]]) -> None:
         for indexes, known in self._offsets.items():
-            known[row] = NEUTRAL - balance([amounts[index] for index in indexes if amounts[index][1]])
+            chosen = amounts
+            if self.any_missing or len(indexes) < len(amounts):
+                chosen = [amounts[index] for index in indexes if amounts[index][1]]
+            known[row] = NEUTRAL - balance(chosen)
 
     def balance_at(self, plan: Sequence[tuple[int, int]], row: int) -> tuple[int, int]:
         """Return the balance of one row with the pod, and without it."""
