@@ -365,19 +365,18 @@ class TemplateAnswers(CachedAnswers):
 
     # Scores
 
-    def summed_scores(self, row: int) -> list[int]:
-        """Return the weighted scores that the sum of a row consists of, in the order of ``summed_names``."""
+    def add_summed_scores(self, row: int, scores: list[int]) -> None:
+        """Append the weighted scores that the sum of a row consists of, in the order of ``summed_names``."""
         if not self.summed_names:
-            return []
-        scores = [0]
-        first: int = self._total.values.item(row)
+            return
+        place = len(scores)
+        first = self._total.values.item(row)
         for part in self._parts:
             values = part.values
-            score = values if type(values) is int else values.item(row)
+            score = values if isinstance(values, int) else values.item(row)
             first -= score
             scores.append(score)
-        scores[0] = first
-        return scores
+        scores.insert(place, first)
 
     def sum_scores(self, profile: Profile, state: CycleState, pod: Pod) -> Ints:
         """Update the scores of changed rows; return the weighted sum of the declared scorers that do not normalize."""

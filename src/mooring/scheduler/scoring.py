@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.checkpoints import checkpoint
+from mooring.columns.answer_cache import AnswerColumn
 from mooring.columns.block_maxima import BlockMaxima
 from mooring.columns.highest_rows import HighestRows
 from mooring.columns.nodes import Nodes
@@ -142,8 +143,11 @@ class Scoring:
             if column is None:
                 continue
             raw = column.values
-            chosen = raw if rows is None or isinstance(raw, int) else raw.take(rows)
-            score = self._finish(plugin, state, pod, chosen)
+            score = (
+                self._finish(plugin, state, pod, raw)
+                if isinstance(raw, int)
+                else self._finish_column(plugin, state, pod, column, rows)
+            )
             if kept is not None:
                 kept.append((plugin.name, score))
             if isinstance(score, int):
@@ -193,10 +197,29 @@ class Scoring:
         trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
         for each in places:
             row = each if rows is None else rows.item(each)
-            scores = [score if type(score) is int else int(score[each]) for _, score in kept]  # type: ignore[index]
-            scores += answers.summed_scores(row)
+            scores: list[int] = []
+            for _, score in kept:  # not a comprehension, which is a call
+                scores.append(score if isinstance(score, int) else score.item(each))
+            answers.add_summed_scores(row, scores)
             found.append(Candidate(nodes[row].name, values.item(each) + totals.same, tuple(scores)))
         trace.candidates = tuple(found)
+
+    def _finish_column(
+        self, plugin: ScorePlugin, state: CycleState, pod: Pod, column: AnswerColumn, rows: Rows | None
+    ) -> Ints | int:
+        """Normalize and weight the scores of some rows (None: all).
+
+        Templates with equal constraints share the column, and often have the same feasible rows; to normalize takes
+        longer than everything else here. Therefore the result of a built-in plugin is cached with the column.
+        """
+        known = column.derived
+        if known is not None and known[0] == column.version and known[1] is rows:
+            cached: Ints | int = known[2]
+            return cached
+        score = self._finish(plugin, state, pod, column.values if rows is None else column.values.take(rows))
+        if plugin.trusted:
+            column.derived = column.version, rows, score
+        return score
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
         """Normalize, check and weight scores."""
