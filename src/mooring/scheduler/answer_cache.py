@@ -539,10 +539,10 @@ class TemplateAnswerCache:
 
     def for_next(self, template: PodTemplate) -> TemplateAnswers:
         """Return the answers for the next pod of a template, whose attempt then gets the same from ``of``."""
-        last, found = self._last
-        if last is template and found is self._new:
-            self._by_template[template] = self._store_new()
+        if self._last[0] is template and self._last[1] is self._new:
+            found = self._by_template[template] = self._store_new()
             found.templates += 1
+            return found
         return self.of(template)
 
     def of(self, template: PodTemplate) -> TemplateAnswers:

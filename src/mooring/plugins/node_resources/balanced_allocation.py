@@ -57,13 +57,14 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     @depends_on("node", "pods")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Return 50 + (50 + balance with the pod - balance without it) / 2."""
-        plan, rows, columns = self._planned(state, pod), nodes.rows, self._columns
+        plan, rows, some, columns = self._planned(state, pod), nodes.rows, None, self._columns
         if plan is None:
             return 0
-        if columns.few(rows):
-            return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+        if rows is not None:
+            if columns.few(rows):
+                return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+            some = rows if columns.sparse(rows) else None
         columns.refresh()
-        some = rows if columns.sparse(rows) else None
         indexes = self._everything if len(plan) == len(self._everything) else tuple([index for index, _ in plan])
         scores = columns.balances(plan, some)
         offset = columns.offset(indexes)

@@ -134,7 +134,7 @@ class AllocationScorer:
         columns = self._columns
         if not plan:
             return 0
-        if columns.few(rows):
+        if rows is not None and columns.few(rows):
             return np.array([self.score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
         columns.refresh()
         if not columns.exact or _is_huge(plan):
