@@ -25,7 +25,7 @@ _BYTES_PER_ROW = 34
 class AnswerColumn:
     """One answer for each row; a single value while all rows have the same answer."""
 
-    __slots__ = ("_shared", "values", "version")
+    __slots__ = ("_shared", "derived", "values", "version")
 
     def __init__(self, values: Any = 0, *, shared: bool = False) -> None:
         #: An array, or the value that all rows have. Do not modify it.
@@ -34,6 +34,8 @@ class AnswerColumn:
         self._shared = shared
         #: It changes with every answer that changes.
         self.version = 0
+        #: What a reader has computed from the answers, with the version and whatever else it depends on.
+        self.derived: Any = None
 
     def replace(self, values: Any, *, shared: bool = False) -> None:
         """Set all answers."""

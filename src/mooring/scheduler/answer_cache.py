@@ -365,36 +365,31 @@ class TemplateAnswers(CachedAnswers):
 
     # Scores
 
-    @property
-    def total(self) -> Ints:
-        """The weighted sum of the declared scorers that do not normalize; ``refresh_scores`` must have run."""
+    def add_summed_scores(self, row: int, scores: list[int]) -> None:
+        """Append the weighted scores that the sum of a row consists of, in the order of ``summed_names``."""
+        if not self.summed_names:
+            return
+        place = len(scores)
+        first = self._total.values.item(row)
+        for part in self._parts:
+            values = part.values
+            score = values if isinstance(values, int) else values.item(row)
+            first -= score
+            scores.append(score)
+        scores.insert(place, first)
+
+    def sum_scores(self, profile: Profile, state: CycleState, pod: Pod) -> Ints:
+        """Update the scores of changed rows; return the weighted sum of the declared scorers that do not normalize."""
+        changed = self._score_changes.changed(len(self._table.nodes) >> 2)
+        if changed is None or self._skip_score != state.skip_score & profile.declared:
+            self._run_all_scorers(profile, state, pod)
+        elif changed:
+            self._refresh_scores(profile, state, pod, changed)
         total: Ints = self._total.values
         return total
 
-    def summed_scores(self, row: int) -> list[int]:
-        """Return the weighted scores of a row that ``total`` is the sum of, in the order of ``summed_names``."""
-        if not self.summed_names:
-            return []
-        scores = [0]
-        first: int = self._total.values.item(row)
-        for part in self._parts:
-            values = part.values
-            score = values if type(values) is int else values.item(row)
-            first -= score
-            scores.append(score)
-        scores[0] = first
-        return scores
-
-    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        """Update the scores of changed rows."""
-        size = len(self._table.nodes)
-        changed = self._score_changes.changed(size >> 2)
-        if changed is None or self._skip_score != state.skip_score & profile.declared:
-            self._run_all_scorers(profile, state, pod)
-            return
-        if not changed:
-            return
-        node_changed = self._score_changes.nodes_changed(size >> 2)
+    def _refresh_scores(self, profile: Profile, state: CycleState, pod: Pod, changed: list[int]) -> None:
+        node_changed = self._score_changes.nodes_changed(len(self._table.nodes) >> 2)
         if node_changed is None:
             self._run_all_scorers(profile, state, pod)
             return
@@ -405,7 +400,7 @@ class TemplateAnswers(CachedAnswers):
         self._score_changes.advance()
 
     def highest(self, rows: Rows | None) -> HighestRows | BlockMaxima | None:
-        """Return ``total`` of the feasible rows, with LOWEST for the others; None if it is not maintained.
+        """Return the sum of the feasible rows, with LOWEST for the others; None if it is not maintained.
 
         It is maintained if all feasible rows are those that pass the declared filters, and few rows change.
         """
@@ -425,7 +420,7 @@ class TemplateAnswers(CachedAnswers):
             cursor.advance()
             self._maxima = None
             return None
-        total, maxima = self.total, self._maxima
+        total, maxima = self._total.values, self._maxima
         if changed is None or maxima is None or self._unchanged == 2:
             values = total.copy() if ok is True else np.where(ok, total, LOWEST)
             maxima = self._maxima = BlockMaxima(values) if size >= MANY_NODES else HighestRows(values)
@@ -471,7 +466,7 @@ class TemplateAnswers(CachedAnswers):
             self.raw[plugin.name].patch(rows, call_score(plugin, state, pod, nodes), len(self._table))
 
     def _rerun_summed(self, state: CycleState, pod: Pod, rows: list[int]) -> None:
-        """Run the scorers of ``total`` again for some rows."""
+        """Run the scorers of the sum again for some rows."""
         scorers, size, parts = self._summed, len(self._table.nodes), self._parts
         if not scorers:
             return
@@ -544,10 +539,10 @@ class TemplateAnswerCache:
 
     def for_next(self, template: PodTemplate) -> TemplateAnswers:
         """Return the answers for the next pod of a template, whose attempt then gets the same from ``of``."""
-        last, found = self._last
-        if last is template and found is self._new:
-            self._by_template[template] = self._store_new()
+        if self._last[0] is template and self._last[1] is self._new:
+            found = self._by_template[template] = self._store_new()
             found.templates += 1
+            return found
         return self.of(template)
 
     def of(self, template: PodTemplate) -> TemplateAnswers:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.checkpoints import checkpoint
+from mooring.columns.answer_cache import AnswerColumn
 from mooring.columns.block_maxima import BlockMaxima
 from mooring.columns.highest_rows import HighestRows
 from mooring.columns.nodes import Nodes
@@ -134,7 +135,7 @@ class Scoring:
             trace.pre_scored = perf_counter()
         kept: Weighted | None = [] if trace is not None and trace.ranks else None
         answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
+        summed = answers.sum_scores(self.profile, state, pod)
         total: Ints | None = None  # the scores that differ, except the cached sum
         same = 0  # the score that all nodes share
         for plugin in self._normalized:
@@ -142,8 +143,11 @@ class Scoring:
             if column is None:
                 continue
             raw = column.values
-            chosen = raw if rows is None or isinstance(raw, int) else raw.take(rows)
-            score = self._finish(plugin, state, pod, chosen)
+            score = (
+                self._finish(plugin, state, pod, raw)
+                if isinstance(raw, int)
+                else self._finish_column(plugin, state, pod, column, rows)
+            )
             if kept is not None:
                 kept.append((plugin.name, score))
             if isinstance(score, int):
@@ -167,19 +171,17 @@ class Scoring:
             highest = answers.highest(rows)
             if highest is not None:
                 return Totals(highest.values, same, None, highest)
-        cached = answers.total if rows is None else answers.total.take(rows)
+        cached = summed if rows is None else summed.take(rows)
         return Totals(cached if total is None else cached + total, same, rows)
 
     def declared_sum(self, state: CycleState, pod: Pod, template: PodTemplate) -> Ints:
         """Return the weighted sum of the declared scorers that do not normalize, for all rows. Do not modify it."""
-        answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
-        return answers.total
+        return self._answers.of(template).sum_scores(self.profile, state, pod)
 
     def raw_scores(self, state: CycleState, pod: Pod, template: PodTemplate) -> list[Ints]:
         """Return the raw scores of the declared scorers that normalize, for all rows, unless all rows have the same."""
         answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
+        answers.sum_scores(self.profile, state, pod)
         columns = (column.values for column in answers.raw.values())
         return [values for values in columns if isinstance(values, np.ndarray)]
 
@@ -195,10 +197,29 @@ class Scoring:
         trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
         for each in places:
             row = each if rows is None else rows.item(each)
-            scores = [score if type(score) is int else int(score[each]) for _, score in kept]  # type: ignore[index]
-            scores += answers.summed_scores(row)
+            scores: list[int] = []
+            for _, score in kept:  # not a comprehension, which is a call
+                scores.append(score if isinstance(score, int) else score.item(each))
+            answers.add_summed_scores(row, scores)
             found.append(Candidate(nodes[row].name, values.item(each) + totals.same, tuple(scores)))
         trace.candidates = tuple(found)
+
+    def _finish_column(
+        self, plugin: ScorePlugin, state: CycleState, pod: Pod, column: AnswerColumn, rows: Rows | None
+    ) -> Ints | int:
+        """Normalize and weight the scores of some rows (None: all).
+
+        Templates with equal constraints share the column, and often have the same feasible rows; to normalize takes
+        longer than everything else here. Therefore the result of a built-in plugin is cached with the column.
+        """
+        known = column.derived
+        if known is not None and known[0] == column.version and known[1] is rows:
+            cached: Ints | int = known[2]
+            return cached
+        score = self._finish(plugin, state, pod, column.values if rows is None else column.values.take(rows))
+        if plugin.trusted:
+            column.derived = column.version, rows, score
+        return score
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
         """Normalize, check and weight scores."""

@@ -57,13 +57,14 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     @depends_on("node", "pods")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Return 50 + (50 + balance with the pod - balance without it) / 2."""
-        plan, rows, columns = self._planned(state, pod), nodes.rows, self._columns
+        plan, rows, some, columns = self._planned(state, pod), nodes.rows, None, self._columns
         if plan is None:
             return 0
-        if columns.few(rows):
-            return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+        if rows is not None:
+            if columns.few(rows):
+                return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+            some = rows if columns.sparse(rows) else None
         columns.refresh()
-        some = rows if columns.sparse(rows) else None
         indexes = self._everything if len(plan) == len(self._everything) else tuple([index for index, _ in plan])
         scores = columns.balances(plan, some)
         offset = columns.offset(indexes)
@@ -95,19 +96,17 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         return kept[0]  # type: ignore[index, no-any-return]  # the key is private to this class
 
     def _make_plan(self, template: PodTemplate) -> Plan | None:
-        asked = template.requests
+        asked, plan = template.requests, []
         for spec in self.args.resources:
             if asked.get(spec.name):
                 break
         else:
             return None
-        return tuple(
-            [
-                (index, asked.get(name, 0))
-                for index, name, if_requested in self._terms
-                if not if_requested or asked.get(name)
-            ]
-        )
+        for index, name, if_requested in self._terms:
+            amount = asked.get(name, 0)
+            if amount or not if_requested:
+                plan.append((index, amount))
+        return tuple(plan)
 
 
 Floats = npt.NDArray[np.float64]
@@ -184,7 +183,10 @@ class BalanceColumns(ResourceColumns):
 
     def _derive_use(self, row: int, amounts: list[tuple[int, int]]) -> None:
         for indexes, known in self._offsets.items():
-            known[row] = NEUTRAL - balance([amounts[index] for index in indexes if amounts[index][1]])
+            chosen = amounts
+            if self.any_missing or len(indexes) < len(amounts):
+                chosen = [amounts[index] for index in indexes if amounts[index][1]]
+            known[row] = NEUTRAL - balance(chosen)
 
     def balance_at(self, plan: Sequence[tuple[int, int]], row: int) -> tuple[int, int]:
         """Return the balance of one row with the pod, and without it."""

@@ -97,13 +97,12 @@ class AllocationScorer:
     def plan(self, template: PodTemplate) -> Plan:
         """Return the resources that apply to a pod: no unrequested extended resources."""
         asked = self._asked(template)
-        return tuple(
-            [
-                (index, asked.get(name, 0), weight)
-                for index, name, weight, if_requested in self._terms
-                if not if_requested or asked.get(name)
-            ]
-        )
+        plan = []
+        for index, name, weight, if_requested in self._terms:
+            amount = asked.get(name, 0)
+            if amount or not if_requested:
+                plan.append((index, amount, weight))
+        return tuple(plan)
 
     @staticmethod
     def _asked(template: PodTemplate) -> dict[str, int]:
@@ -135,7 +134,7 @@ class AllocationScorer:
         columns = self._columns
         if not plan:
             return 0
-        if columns.few(rows):
+        if rows is not None and columns.few(rows):
             return np.array([self.score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
         columns.refresh()
         if not columns.exact or _is_huge(plan):
@@ -288,7 +287,10 @@ def tracked_requests(pod: Pod, rules: RequestRules = DEFAULT_RULES) -> dict[str,
 
 def tracked(asked: Mapping[str, int]) -> dict[str, int]:
     """Return the tracked resources, in the order in which they are reported."""
-    found = {name: asked[name] for name in _BASE if name in asked}
+    found = {}
+    for name in _BASE:
+        if name in asked:
+            found[name] = asked[name]
     if len(found) < len(asked):
         found.update((name, asked[name]) for name in sorted(asked) if name not in found and is_tracked(name))
     return found
