@@ -111,6 +111,15 @@ def test_an_observed_binding_encodes_nothing_but_the_labels(monkeypatch: pytest.
     assert table.check() == []
 
 
+def test_a_placed_template_has_few_objects_that_the_garbage_collector_visits() -> None:
+    """Visiting the objects of thousands of templates takes longer than their creation."""
+    table = table_of(make_node("n").obj())
+    template = table.add_pod(make_pod("p").req(cpu="1", memory="1Gi").label(app="a").node("n").obj()).template
+    assert template.placed == {0: 1}
+    parts = (template.placed, template.terminating, template.scalars, template.requests, template.cache)
+    assert not any(map(gc.is_tracked, parts))
+
+
 def test_a_template_counts_the_resources_that_a_node_offers_after_it_was_relabelled() -> None:
     table = table_of(make_node("n").obj())
     pod = make_pod("p").req({"cpu": "1", "example.com/gpu": "2"}).label(app="a").node("n")

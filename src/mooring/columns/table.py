@@ -339,7 +339,7 @@ class NodeTable:
         cpus: list[int] = []
         memories: list[int] = []
         for template, (_, rows, _) in groups.items():
-            for slot, amount in template.scalars:
+            for slot, amount in template.scalars.items():
                 column = columns.setdefault(slot, ([], []))
                 column[0].extend(rows)
                 column[1].extend(itertools.repeat(amount, len(rows)))
@@ -418,7 +418,7 @@ class NodeTable:
 
     def _count_amounts(self, template: PodTemplate, row: int | npt.NDArray[np.intp], sign: int | Ints) -> None:
         requested = self.requested
-        for slot, amount in template.scalars:
+        for slot, amount in template.scalars.items():
             requested[slot, row] += sign * amount
         cpu, memory = template.nonzero
         self.nonzero[0, row] += sign * cpu
@@ -427,12 +427,12 @@ class NodeTable:
 
     def _prepare(self, template: PodTemplate) -> None:
         """Find the slots of the resources that a template requests, except those that no node offers."""
-        slots, scalars = self.slots, []
+        slots = self.slots
+        template.scalars = scalars = {}
         for resource, amount in template.requests.items():
             slot = slots.get(resource)
             if amount and slot is not None:
-                scalars.append((slot, amount))
-        template.scalars = tuple(scalars)
+                scalars[slot] = amount
 
     # Namespaces
 

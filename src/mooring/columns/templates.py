@@ -95,7 +95,6 @@ class PodTemplate:
         "counters",
         "counters_epoch",
         "host_ports",
-        "labels",
         "namespace",
         "nonzero",
         "number",
@@ -105,6 +104,7 @@ class PodTemplate:
         "requests",
         "scalars",
         "term_counters",
+        "terminating",
     )
 
     # Set by the registry.
@@ -133,8 +133,6 @@ class PodTemplate:
         self.pod = msgspec.structs.replace(pod)
         #: The pods' namespace.
         self.namespace = pod.metadata.namespace or "default"
-        #: The pods' labels.
-        self.labels = pod.metadata.labels
         self.cache: dict[object, object] = {}
         #: A number that no other template has.
         self.number = next(_template_numbers)
@@ -142,16 +140,19 @@ class PodTemplate:
         #: The registry that created the template, since a pod may be in several tables. A number avoids a reference.
         self.registry_number = 0
         # The node table owns the following.
-        #: Row -> [running, terminating] pods of this template.
-        self.placed: dict[int, list[int]] = {}
+        #: Row -> pods of this template, and those of them that are terminating. Dictionaries of numbers, which the
+        #: garbage collector does not track, as all that a template has many of.
+        self.placed: dict[int, int] = {}
+        #: See ``placed``.
+        self.terminating: dict[int, int] = {}
         #: The counters that count pods of this template, and the version of the table's counters when they were found.
         self.counters: tuple[PodCounter, ...] = ()
         #: See ``counters``.
         self.counters_epoch = -1
         #: The counters of this template's affinity terms.
         self.term_counters: tuple[TermCounter, ...] | None = None
-        #: The requests of extended resources: slot and amount.
-        self.scalars: tuple[tuple[int, int], ...] = ()
+        #: The amounts by slot, for resources that a node offers.
+        self.scalars: dict[int, int] = {}
 
     def relabelled(self, pod: Pod) -> PodTemplate:
         """Return the template of a pod that differs by its labels only. It shares what was compiled."""
@@ -166,6 +167,11 @@ class PodTemplate:
     def differs_by_labels(self, other: PodTemplate) -> bool:
         """Return whether another template of the registry differs by its labels only."""
         return self._key[1:] == other._key[1:]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the pods, read-only."""
+        return self.pod.metadata.labels
 
     @property
     def affinity(self) -> PodAffinityTerms:
@@ -242,7 +248,7 @@ class TemplateRegistry:
         last = self._last
         if (
             last is not None
-            and last.labels == _labels(pod.metadata)
+            and _labels(last.pod.metadata) == _labels(pod.metadata)
             and last.registry_number == self._number
             and _alike(last.pod, pod)
         ):
@@ -267,7 +273,7 @@ class TemplateRegistry:
         if template.registry_number != self._number:  # it is too large to be kept
             return self.of(new)
         labels = _labels(new.metadata)
-        if template.labels != labels:
+        if _labels(template.pod.metadata) != labels:
             template = self._relabelled(template, _encode(labels), new)
         new.__dict__[_CACHE] = template
         return template
