@@ -71,7 +71,7 @@ def table_sizes(engine: Engine) -> dict[str, int]:
         "label columns": len(table._labels),
         "terms of placed pods": len(counters._terms),
         "placed templates": len(counters._live),
-        "labels of placed templates": len(counters._live_by_label),
+        "labels of placed templates": len(counters._live_by_label or ()),
     }
 
 

@@ -17,19 +17,21 @@ from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_pod import SchedulePod
+from mooring.scheduler.schedule_pod import SchedulePod, run_without_extenders
 
 
 def _attempt(runner: PluginRunner, pod: Pod, budget: AttemptBudget) -> tuple[ScheduleResult | ScheduleFailure, float]:
     """Run an attempt as the live scheduler does; return the outcome and its longest time without a pause."""
-    steps = budget.pausable(SchedulePod(runner, pod).steps(), pod)
-    longest = 0.0
-    while True:
+    attempt = SchedulePod(runner, pod)
+    steps = budget.run(attempt.steps(), pod, attempt.state, requests=False)
+    outcomes: list[ScheduleResult | ScheduleFailure] = []
+    call = budget.pausable(lambda: outcomes.append(run_without_extenders(steps)))
+    longest, ended = 0.0, False
+    while not ended:
         started = time.thread_time()
-        ended = steps.advance()
+        ended = call.advance()
         longest = max(longest, time.thread_time() - started)
-        if ended:
-            return steps.result, longest
+    return outcomes[0], longest
 
 
 def measure(shape: str, nodes: int) -> dict[str, float | int | str]:
