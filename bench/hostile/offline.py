@@ -23,9 +23,13 @@ from mooring.scheduler.schedule_pod import SchedulePod, run_without_extenders
 def _attempt(runner: PluginRunner, pod: Pod, budget: AttemptBudget) -> tuple[ScheduleResult | ScheduleFailure, float]:
     """Run an attempt as the live scheduler does; return the outcome and its longest time without a pause."""
     attempt = SchedulePod(runner, pod)
-    steps = budget.run(attempt.steps(), pod, attempt.state, requests=False)
     outcomes: list[ScheduleResult | ScheduleFailure] = []
-    call = budget.pausable(lambda: outcomes.append(run_without_extenders(steps)))
+
+    def run() -> None:
+        steps = budget.run(attempt.steps(), pod, attempt.state, requests=False)
+        outcomes.append(run_without_extenders(steps))
+
+    call = budget.pausable(run)
     longest, ended = 0.0, False
     while not ended:
         started = time.thread_time()

@@ -1,4 +1,4 @@
-"""The registry drops the least recently used counters, keeps those of a pod that is replaced, and counts by selector."""
+"""The registry drops the least recently used counters, keeps those of replaced pods, and counts by selector."""
 
 from __future__ import annotations
 
