@@ -191,7 +191,7 @@ class Scoring:
 
     def rank(self, trace: Trace, template: PodTemplate, totals: Totals, place: int) -> None:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
-        places = self._places = _next_places(totals, place, trace.ranks, self._places)
+        places = self._places = next_places(totals, place, trace.ranks, self._places)
         answers, nodes, rows, values = self._answers.of(template), self.table.nodes, totals.rows, totals.values
         kept, found = self._kept, []
         trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
@@ -273,7 +273,7 @@ class Scoring:
         return found
 
 
-def _next_places(totals: Totals, chosen: int, count: int, guess: list[int]) -> list[int]:
+def next_places(totals: Totals, chosen: int, count: int, guess: list[int]) -> list[int]:
     """Return what ``best_places`` returns, without a search if enough places are as good as the chosen one."""
     best, values = totals.best, totals.values
     if best is None or len(best) < count:
