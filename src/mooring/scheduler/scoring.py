@@ -193,13 +193,23 @@ class Scoring:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
         places = self._places = next_places(totals, place, trace.ranks, self._places)
         answers, nodes, rows, values = self._answers.of(template), self.table.nodes, totals.rows, totals.values
-        kept, found = self._kept, []
-        trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
+        names: list[str] = []
+        same: list[int] = []  # the scores that all nodes share, 0 for the others
+        others: list[tuple[int, Ints]] = []
+        for number, (name, score) in enumerate(self._kept):
+            names.append(name)
+            if isinstance(score, int):
+                same.append(score)
+            else:
+                same.append(0)
+                others.append((number, score))
+        trace.scorers = (*names, *answers.summed_names)
+        found = []
         for each in places:
             row = each if rows is None else rows.item(each)
-            scores: list[int] = []
-            for _, score in kept:  # not a comprehension, which is a call
-                scores.append(score if isinstance(score, int) else score.item(each))
+            scores = same.copy()
+            for number, score in others:
+                scores[number] = score.item(each)
             answers.add_summed_scores(row, scores)
             found.append(Candidate(nodes[row].name, values.item(each) + totals.same, tuple(scores)))
         trace.candidates = tuple(found)
