@@ -219,8 +219,9 @@ class Scoring:
     ) -> Ints | int:
         """Normalize and weight the scores of some rows (None: all).
 
-        Templates with equal constraints share the column, and often have the same feasible rows; to normalize takes
-        longer than everything else here. Therefore the result of a built-in plugin is cached with the column.
+        Templates with equal constraints share the column, and often have the same feasible rows. To normalize takes
+        long, so the result is cached with the column for built-in plugins, which normalize by the scores alone if they
+        declare what these depend on.
         """
         known = column.derived
         if known is not None and known[0] == column.version and known[1] is rows:
