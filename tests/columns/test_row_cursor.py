@@ -109,3 +109,18 @@ def test_reset_makes_all_rows_count_as_changed() -> None:
     cursor.advance()
     cursor.reset()
     assert cursor.changed(10) is None
+
+
+def test_a_cursor_tells_changes_of_nodes_from_those_of_pods() -> None:
+    table = table_of("a", "b")
+    cursor = table.cursor()
+    assert not cursor.nodes_current
+    cursor.advance()
+    table.add_pod(make_pod("p").node("a").obj())
+    assert cursor.nodes_current
+    assert not cursor.current
+    table.touch("b")
+    assert not cursor.nodes_current
+    assert cursor.changed(2) == [0, 1]
+    cursor.advance()
+    assert cursor.nodes_current

@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from mooring.columns.table import NodeTable
 from mooring.loading.setup import load_setup
+from mooring.observe.decision_records import best_places
 from mooring.scheduler.attempt_results import AssumedPod
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.scoring import Selection
+from mooring.scheduler.scoring import Selection, Totals, next_places
 from mooring.testing import make_node, make_pod
 
 TIED = np.array([3, 7, 7, 1, 7], dtype=np.int64)
@@ -27,6 +32,22 @@ def table(*names: str) -> NodeTable:
 def test_ties_are_broken_at_random_by_default() -> None:
     selection = Selection(table(*"abcde"), random.Random(1), "random")
     assert {selection.pick(TIED, None) for _ in range(50)} == {1, 2, 4}
+
+
+@given(
+    arrays.arrays(np.int64, st.integers(1, 40), elements=st.integers(-2, 2)),
+    st.integers(1, 6),
+    st.lists(st.integers(0, 60), max_size=5, unique=True),
+    st.integers(0, 100),
+)
+def test_the_next_best_places_do_not_depend_on_what_the_selection_found(
+    values: npt.NDArray[np.int64], count: int, guess: list[int], seed: int
+) -> None:
+    totals = Totals(values, 0, None)
+    chosen = Selection(table("a"), random.Random(seed), "random").pick_place(totals)
+    assert totals.best is not None
+    assert chosen in totals.best
+    assert next_places(totals, chosen, count, guess) == best_places(values, chosen, count, guess)
 
 
 def test_stable_ties_depend_on_names_only() -> None:

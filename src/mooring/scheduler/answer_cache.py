@@ -110,7 +110,10 @@ class ConstraintAnswers(CachedAnswers):
         return self._rows
 
     def scores(self, scorers: tuple[ScorePlugin, ...], state: CycleState, pod: Pod) -> dict[str, AnswerColumn]:
-        """Return the raw scores of some scorers, by name. Do not modify them: they are shared, and stay current."""
+        """Return the raw scores of some scorers, by name.
+
+        They are shared: others may bring them up to date, and those who do so write what all would.
+        """
         if scorers is not self._scorers:
             self._scorers_cursor.reset()
             self._scorers = scorers

@@ -191,15 +191,25 @@ class Scoring:
 
     def rank(self, trace: Trace, template: PodTemplate, totals: Totals, place: int) -> None:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
-        places = self._places = _next_places(totals, place, trace.ranks, self._places)
+        places = self._places = next_places(totals, place, trace.ranks, self._places)
         answers, nodes, rows, values = self._answers.of(template), self.table.nodes, totals.rows, totals.values
-        kept, found = self._kept, []
-        trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
+        names: list[str] = []
+        same: list[int] = []  # the scores that all nodes share, 0 for the others
+        others: list[tuple[int, Ints]] = []
+        for number, (name, score) in enumerate(self._kept):
+            names.append(name)
+            if isinstance(score, int):
+                same.append(score)
+            else:
+                same.append(0)
+                others.append((number, score))
+        trace.scorers = (*names, *answers.summed_names)
+        found = []
         for each in places:
             row = each if rows is None else rows.item(each)
-            scores: list[int] = []
-            for _, score in kept:  # not a comprehension, which is a call
-                scores.append(score if isinstance(score, int) else score.item(each))
+            scores = same.copy()
+            for number, score in others:
+                scores[number] = score.item(each)
             answers.add_summed_scores(row, scores)
             found.append(Candidate(nodes[row].name, values.item(each) + totals.same, tuple(scores)))
         trace.candidates = tuple(found)
@@ -209,8 +219,9 @@ class Scoring:
     ) -> Ints | int:
         """Normalize and weight the scores of some rows (None: all).
 
-        Templates with equal constraints share the column, and often have the same feasible rows; to normalize takes
-        longer than everything else here. Therefore the result of a built-in plugin is cached with the column.
+        Templates with equal constraints share the column, and often have the same feasible rows. To normalize takes
+        long, so the result is cached with the column for built-in plugins, which normalize by the scores alone if they
+        declare what these depend on.
         """
         known = column.derived
         if known is not None and known[0] == column.version and known[1] is rows:
@@ -273,7 +284,7 @@ class Scoring:
         return found
 
 
-def _next_places(totals: Totals, chosen: int, count: int, guess: list[int]) -> list[int]:
+def next_places(totals: Totals, chosen: int, count: int, guess: list[int]) -> list[int]:
     """Return what ``best_places`` returns, without a search if enough places are as good as the chosen one."""
     best, values = totals.best, totals.values
     if best is None or len(best) < count:

@@ -51,6 +51,22 @@ def test_a_pod_fits_everywhere_only_if_every_node_has_room(harness: PluginHarnes
     assert columns.fits_everywhere([(cpu, 3000)])
 
 
+@pytest.mark.parametrize("count", [1, 12])
+def test_bounds_follow_nodes_that_shrink(count: int) -> None:
+    nodes = [make_node(f"n{number}").capacity(cpu=4, memory="8Gi", pods=2).obj() for number in range(48)]
+    table = PluginHarness(NodeResourcesFit, nodes=nodes).table
+    columns, cpu = FreeColumns(table), table.slots["cpu"]
+    columns.refresh()
+    assert columns.fits_everywhere([(cpu, 4000)])
+    for number in range(count):
+        table.update_node(make_node(f"n{number}").capacity(cpu=3, memory="8Gi", pods=2).obj())
+    columns.refresh()
+    assert not columns.fits_everywhere([(cpu, 4000)])
+    assert columns.fits_everywhere([(cpu, 3000)])
+    columns.flush()
+    assert columns.amounts[cpu].tolist() == [3000] * count + [4000] * (48 - count)
+
+
 def test_a_new_resource_adds_a_column(harness: PluginHarness) -> None:
     columns = FreeColumns(harness.table)
     columns.refresh()
@@ -68,6 +84,19 @@ def test_capacity_and_use_of_chosen_resources(harness: PluginHarness) -> None:
     assert columns.used.tolist() == [[1000, 0], [0, 0]]
     assert columns.missing == [False, True]
     assert columns.amounts_at(0, harness.table.row_of["n1"]) == (4000, 1000)
+
+
+def test_a_node_that_loses_a_resource_is_noticed() -> None:
+    nodes = [make_node(f"n{number}").capacity(cpu=4, memory="8Gi", pods=2).obj() for number in range(8)]
+    table = PluginHarness(NodeResourcesFit, nodes=nodes).table
+    columns = ResourceColumns(table, ["cpu", "memory"], nonzero=False)
+    columns.refresh()
+    assert (columns.any_missing, columns.have_room(0, 4000)) == (False, True)
+    table.update_node(make_node("n3").capacity(memory="4Gi", pods=2).obj())
+    columns.refresh()
+    assert (columns.any_missing, columns.missing) == (True, [True, False])
+    assert not columns.have_room(0, 4000)
+    assert columns.capacity[:, 3].tolist() == [0, 4 << 30]
 
 
 def test_amounts_beyond_floats_are_not_exact(harness: PluginHarness) -> None:

@@ -26,7 +26,7 @@ _FEW_ROWS = 8
 
 
 class DerivedColumns:
-    """A base class that finds the rows that changed. Subclasses write all rows, some, or the use of one."""
+    """A base class that finds the rows that changed. Subclasses write all rows, some, or one."""
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
@@ -40,9 +40,12 @@ class DerivedColumns:
             self._write_all()
         elif not changed:
             return
-        elif len(changed) > _FEW_ROWS or not cursor.nodes_current:
+        elif len(changed) > _FEW_ROWS:
             self._write_rows(np.array(changed))
         else:
+            if not cursor.nodes_current:
+                for row in changed:
+                    self._write_capacity(row)
             for row in changed:
                 self._write_use(row)
         cursor.advance()
@@ -53,8 +56,11 @@ class DerivedColumns:
     def _write_rows(self, rows: Rows) -> None:
         raise NotImplementedError
 
+    def _write_capacity(self, row: int) -> None:
+        """Update what depends only on the node of a row; ``_write_use`` runs next."""
+
     def _write_use(self, row: int) -> None:
-        """Update a row whose pods changed, but not its node."""
+        """Update what depends on the pods of a row."""
         raise NotImplementedError
 
 
@@ -113,12 +119,8 @@ class FreeColumns(DerivedColumns):
         self._stale.clear()
 
     def _write_rows(self, rows: Rows) -> None:
-        if len(rows) <= _FEW_ROWS:
-            for row in rows.tolist():
-                self._write_use(row)  # it reads the capacity too
-        else:
-            self._stale += rows.tolist()
-            self._least.clear()
+        self._stale += rows.tolist()
+        self._least.clear()
 
     def _write_use(self, row: int) -> None:
         table, bounds = self.table, self._least
@@ -247,6 +249,14 @@ class ResourceColumns(DerivedColumns):
                 self.missing[index] |= int(capacity.min()) == 0
                 self.exact &= int(capacity.max()) <= EXACT_LIMIT and int(used.max()) <= EXACT_LIMIT
         self.any_missing = True in self.missing
+
+    def _write_capacity(self, row: int) -> None:
+        for index, (slot, _) in enumerate(self._places):
+            self.capacity[index, row] = capacity = self.table.allocatable.item(slot, row)
+            if capacity == 0:
+                self.missing[index] = self.any_missing = True
+            if capacity > EXACT_LIMIT:
+                self.exact = False
 
     def _write_use(self, row: int) -> None:
         table, uses, room = self.table, self.used, self.room

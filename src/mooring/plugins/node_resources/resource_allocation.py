@@ -62,6 +62,13 @@ class FitColumns(ResourceColumns):
         if self.divisor is not self.capacity:
             self.divisor[:, rows] = np.where(capacity == 0, np.inf, capacity)
 
+    def _write_capacity(self, row: int) -> None:
+        super()._write_capacity(row)
+        self._separate_divisor()
+        if self.divisor is not self.capacity:
+            for index, capacity in enumerate(self.capacity[:, row].tolist()):
+                self.divisor[index, row] = capacity or np.inf
+
     def _derive_use(self, row: int, amounts: list[tuple[int, int]]) -> None:
         scaled, sign = self.scaled, self._sign
         for index, (used, capacity) in enumerate(amounts):
