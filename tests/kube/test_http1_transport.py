@@ -278,3 +278,9 @@ async def test_a_server_that_does_not_listen_is_reported(unused_tcp_port: int) -
     async with Client(Access(server=f"http://127.0.0.1:{unused_tcp_port}")) as kube:
         with pytest.raises(KubeError, match="cannot be reached: Connection refused"):
             await kube._http.request("GET", "/version", timeout=PATIENCE)
+
+
+async def test_a_name_that_is_too_long_is_reported() -> None:
+    async with Client(Access(server=f"http://{'a' * 70}.invalid")) as kube:
+        with pytest.raises(ConnectionFailed, match="cannot be reached"):
+            await kube._http.request("GET", "/version", timeout=PATIENCE)
