@@ -16,7 +16,7 @@ from mooring.framework import Plugin
 from mooring.framework.points import points_of
 from mooring.loading.isolation import isolated
 from mooring.loading.plugin_files import load_file
-from mooring.loading.wasm import plugin_from_module
+from mooring.loading.wasm.guest_plugin import plugin_from_module
 
 _HERE = Path(__file__).parent
 _HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -125,7 +125,8 @@ def test_a_package_is_part_of_the_name(tmp_path: Path) -> None:
 
 def test_an_installed_plugin_has_frames_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(plugin_frames, "_LIBRARIES", (f"{tmp_path}/", *plugin_frames._LIBRARIES))
+    libraries = (f"{tmp_path}/", *plugin_frames._libraries())
+    monkeypatch.setattr(plugin_frames, "_libraries", lambda: libraries)
     monkeypatch.setattr(plugin_frames, "_plugin_packages", set())
     (tmp_path / "zone_package.py").write_text("def score():\n    return other()\n\n\ndef other():\n    return 1 / 0\n")
     module = importlib.import_module("zone_package")

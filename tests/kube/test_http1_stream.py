@@ -93,6 +93,24 @@ async def test_what_has_arrived_is_read_before_the_error() -> None:
         await anext(reading)
 
 
+async def test_a_closed_connection_is_not_read_again() -> None:
+    stream, transport = made()
+    response = stream.send(b"request", None)
+    stream.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + bytes(2_000_000))
+    assert not transport.reads
+    stream.connection_lost(None)
+    assert len(await anext(response.iter_any())) == 2_000_000
+    assert not transport.reads
+
+
+async def test_an_error_in_the_headers_is_raised_also_if_the_body_is_complete() -> None:
+    stream, _ = made()
+    response = stream.send(b"request", None)
+    stream.data_received(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx")
+    with pytest.raises(InvalidResponse, match="encoded as 'gzip'"):
+        await response.head()
+
+
 async def test_headers_are_limited() -> None:
     stream, transport = made()
     response = stream.send(b"request", None)

@@ -160,9 +160,14 @@ async def test_a_token_cannot_smuggle_headers_in() -> None:
 async def streaming(*parts: bytes | float) -> AsyncIterator[tuple[Http1Transport, list[int]]]:
     """A server that answers each request with a stream of parts; it tells how many it could write."""
     written: list[int] = []
+    tasks: set[asyncio.Task[None] | None] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        tasks.add(asyncio.current_task())
+        with (
+            contextlib.closing(writer),
+            contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError),
+        ):
             while True:
                 await reader.readuntil(b"\r\n\r\n")
                 writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -175,7 +180,6 @@ async def streaming(*parts: bytes | float) -> AsyncIterator[tuple[Http1Transport
                     else:
                         await asyncio.sleep(part)
                 writer.write(b"0\r\n\r\n")
-        writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     access = Access(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
@@ -185,6 +189,11 @@ async def streaming(*parts: bytes | float) -> AsyncIterator[tuple[Http1Transport
     finally:
         await made.close()
         server.close()
+        for task in tasks:
+            assert task is not None
+            task.cancel()
+        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+        await asyncio.sleep(0.01)
 
 
 async def test_parts_are_passed_on_as_they_arrive() -> None:
@@ -268,4 +277,10 @@ async def test_all_connections_are_closed_with_the_client(tls_api: Api, monkeypa
 async def test_a_server_that_does_not_listen_is_reported(unused_tcp_port: int) -> None:
     async with Client(Access(server=f"http://127.0.0.1:{unused_tcp_port}")) as kube:
         with pytest.raises(KubeError, match="cannot be reached: Connection refused"):
+            await kube._http.request("GET", "/version", timeout=PATIENCE)
+
+
+async def test_a_name_that_is_too_long_is_reported() -> None:
+    async with Client(Access(server=f"http://{'a' * 70}.invalid")) as kube:
+        with pytest.raises(ConnectionFailed, match="cannot be reached"):
             await kube._http.request("GET", "/version", timeout=PATIENCE)

@@ -7,9 +7,9 @@ package, unless that package contains a plugin.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import linecache
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,15 +17,21 @@ from types import FrameType, TracebackType
 from typing import Any
 
 _MOORING = f"{Path(__file__).parents[1]}/"
-_LIBRARIES = tuple(
-    {f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {"<frozen"}
-)
 #: The attribute of an exception whose traceback does not contain the author's frames.
 _FRAMES = "__author_frames__"
 #: The installed packages that contain plugins.
 _plugin_packages: set[str] = set()
 
 Frames = list[traceback.FrameSummary]
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """Return what the names of files of libraries start with. It takes milliseconds to find out."""
+    import sysconfig
+
+    paths = {f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return (*paths, "<frozen")
 
 
 def author_frames(error: BaseException) -> Frames:
@@ -118,7 +124,7 @@ def _is_author(frame: FrameType) -> bool:
     filename = frame.f_code.co_filename
     if is_mooring(filename):
         return False
-    return not filename.startswith(_LIBRARIES) or _top(frame.f_globals.get("__name__")) in _plugin_packages
+    return not filename.startswith(_libraries()) or _top(frame.f_globals.get("__name__")) in _plugin_packages
 
 
 def _top(module: object) -> str:

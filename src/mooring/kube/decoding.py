@@ -34,7 +34,7 @@ EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 #: The pages after the first one have up to this many times as many objects, if they are expected to be this small.
 _GROWTH: Final = 4
 _PAGE_BYTES: Final = 4 << 20
-_GC_THRESHOLDS: Final = (500_000, 50, 100)
+_GC_THRESHOLDS: Final = (2_000_000, 50, 100)
 _KNOWN_TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 #: The annotation of the bookmark that ends the initial objects of a streamed list.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"

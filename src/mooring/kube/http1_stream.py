@@ -66,6 +66,8 @@ class StreamedResponse:
         """Wait for the headers. Raises BrokenResponse or InvalidResponse, as all methods that wait."""
         while not self.status:
             await self._more()
+        if self._error is not None:
+            raise self._error
 
     async def iter_any(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
@@ -178,7 +180,8 @@ class Http1Stream(asyncio.Protocol):
         """Read from the connection again."""
         if self._paused:
             self._paused = False
-            self._transport.resume_reading()
+            if not self.closing:  # transports of uvloop that are closed cannot read
+                self._transport.resume_reading()
 
     def abort(self) -> None:
         """Close the connection at once."""

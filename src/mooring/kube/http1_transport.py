@@ -120,7 +120,7 @@ class Http1Transport(HttpTransport):
                     ssl=context,
                     server_hostname=address.server_name if context is not None else None,
                 )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:  # the last one for a name that is too long
             raise connection_failed(self._access.server, error) from None
         if not stream.closed.done():
             self._streams.add(stream)

@@ -202,7 +202,7 @@ class LiveScheduler:
                 is_leader=lambda: leads.is_leader,
                 emulates=self._config.release.version,
             )
-            process.register(metrics.registry)
+            metrics.add(process.register)
 
     def _make_suggestions(self, kinds: Collection[str]) -> SuggestionWriter:
         from mooring.live.suggestion_writer import SuggestionWriter

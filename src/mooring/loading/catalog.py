@@ -230,7 +230,7 @@ class _Search:
         """Add a WebAssembly guest, unless another plugin has its name."""
         if guest.name in self._found:
             return
-        from mooring.loading.wasm import guest_plugin
+        from mooring.loading.wasm.guest_plugin import guest_plugin
 
         try:
             cls = guest_plugin(guest.name, guest.args)

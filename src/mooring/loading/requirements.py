@@ -5,7 +5,6 @@ The file of ``nodenumber.py`` is ``nodenumber.requirements.txt``. A package has 
 
 from __future__ import annotations
 
-import importlib.metadata
 import operator
 import re
 import sys
@@ -55,6 +54,8 @@ def unmet(requirement: str) -> str | None:
         return None  # markers are not evaluated; the import fails if the requirement applies here
     name, versions = match["name"], match["versions"].strip()
     remedy = f"install it: {sys.executable} -m pip install '{text}'"
+    import importlib.metadata  # few plugins have requirements, and it takes long to import
+
     try:
         installed = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.metrics_core import Metric
+from typing import TYPE_CHECKING
 
 from mooring.api.devices import ResourceClaim
+from mooring.observe import metric_families
 from mooring.observe.histograms import Histograms, exponential
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 
 class ClaimMetrics:
@@ -50,11 +52,13 @@ class ClaimMetrics:
         if self._shared:
             name, rest = "dynamic_resource_allocation_resourceclaim_creates", ("false", "", "Pod")
             labels += ["admin_access", "owner_api_group", "owner_api_kind"]
-        created = CounterMetricFamily(name, "Requests to create resource claims, by status.", labels=labels)
+        created = metric_families.CounterMetricFamily(
+            name, "Requests to create resource claims, by status.", labels=labels
+        )
         for status, count in self._created.items():
             created.add_metric((status, *rest), count)
         yield created
-        allocations = CounterMetricFamily(
+        allocations = metric_families.CounterMetricFamily(
             "scheduler_dra_bindingconditions_allocations",
             "Allocated devices with binding conditions, by the outcome of the wait at PreBind.",
             labels=("profile", "driver", "status"),

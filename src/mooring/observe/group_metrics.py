@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.metrics_core import Metric
-
+from mooring.observe import metric_families
 from mooring.observe.histograms import Histograms, exponential
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 _SECONDS = exponential(0.001, 2, 15)
 _LONG_SECONDS = exponential(0.001, 2, 16)
@@ -115,7 +117,7 @@ class GroupMetrics:
             ("workload_preemption_attempts", "Preemption attempts of groups.", ("result",), self._preemptions),
             ("preemption_pdb_violations", "Evictions that violate a budget.", ("preemptor",), self._violations),
         ):
-            family = CounterMetricFamily(f"scheduler_{name}", text, labels=labels)
+            family = metric_families.CounterMetricFamily(f"scheduler_{name}", text, labels=labels)
             for values, count in counts.items():
                 family.add_metric(values, count)
             yield family

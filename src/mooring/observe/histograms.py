@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from prometheus_client.core import HistogramMetricFamily
-from prometheus_client.utils import floatToGoString
+
+from mooring.observe import metric_families
 
 #: How many observations of a series are stored before they are counted.
 _MANY = 512
@@ -73,6 +73,8 @@ class Histogram:
 
     def cumulative(self) -> list[tuple[str, float]]:
         """Return the cumulative buckets in the Prometheus format."""
+        from prometheus_client.utils import floatToGoString
+
         found, seen = [], 0
         for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
             seen += count
@@ -107,9 +109,9 @@ class Histograms:
         """Yield the label values and the histogram of each series."""
         yield from self._children.items()
 
-    def family(self) -> HistogramMetricFamily:
+    def family(self) -> metric_families.HistogramMetricFamily:
         """Return the metric family for a scrape, without empty histograms."""
-        family = HistogramMetricFamily(self.name, self._text, labels=self._labels)
+        family = metric_families.HistogramMetricFamily(self.name, self._text, labels=self._labels)
         for values, child in self._children.items():
             if any(child.counts):
                 family.add_metric(values, child.cumulative(), child.total)

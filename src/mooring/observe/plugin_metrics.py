@@ -11,13 +11,14 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from time import perf_counter
-from typing import Any
-
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
+from typing import TYPE_CHECKING, Any
 
 from mooring.framework.status import Code, Status
+from mooring.observe import metric_families
 from mooring.observe.histograms import Histograms, exponential
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 
 class PluginHealth:
@@ -50,11 +51,11 @@ class PluginHealth:
             ("mooring_plugin_hangs", "Plugin calls that exceeded their timeout.", self.hangs),
             ("mooring_plugin_skipped", "Plugin calls skipped because the circuit breaker is open.", self.skipped),
         ):
-            family = CounterMetricFamily(name, text, labels=("plugin", "method"))
+            family = metric_families.CounterMetricFamily(name, text, labels=("plugin", "method"))
             for labels, count in counts.items():
                 family.add_metric(labels, count)
             yield family
-        opened = GaugeMetricFamily(
+        opened = metric_families.GaugeMetricFamily(
             "mooring_plugin_switched_off",
             "Plugins whose circuit breaker is open after many failures.",
             labels=("plugin",),
@@ -62,7 +63,7 @@ class PluginHealth:
         for plugin in sorted(self._plugins | self.open):
             opened.add_metric((plugin,), int(plugin in self.open))
         yield opened
-        reloads = CounterMetricFamily(
+        reloads = metric_families.CounterMetricFamily(
             "mooring_plugin_reloads", "Reloads of plugins and configuration.", labels=("result",)
         )
         for result, count in self.reloads.items():

@@ -9,16 +9,17 @@ import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
-
 from mooring import __version__
+from mooring.observe import metric_families
 from mooring.observe.histograms import Histogram, Histograms
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
 
 _SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _BYTES: Final = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
@@ -96,12 +97,12 @@ class RestClientMetrics:
     def families(self) -> Iterator[Metric]:
         """Yield the metric families."""
         with self._lock:
-            requests = CounterMetricFamily(
+            requests = metric_families.CounterMetricFamily(
                 "rest_client_requests", "Requests by status code, method and host.", labels=("code", "method", "host")
             )
             for (status, method), found in self._requests.items():
                 requests.add_metric((_code(status), method, self._host), found.count)
-            retries = CounterMetricFamily(
+            retries = metric_families.CounterMetricFamily(
                 "rest_client_request_retries",
                 "Repeated requests by status code, verb and host.",
                 labels=("code", "verb", "host"),
@@ -117,7 +118,7 @@ def _code(status: int) -> str:
     return str(status) if status else "<error>"
 
 
-class ProcessMetrics(Collector):
+class ProcessMetrics:
     """The metrics of a process that talks to an API server."""
 
     def __init__(
@@ -131,7 +132,7 @@ class ProcessMetrics(Collector):
 
     def register(self, registry: CollectorRegistry) -> None:
         """Add the metrics to those of the scheduler or the controllers."""
-        registry.register(self)
+        registry.register(cast("Collector", self))
 
     def describe(self) -> Iterator[Metric]:
         """Return nothing, so that registering does not collect."""
@@ -139,7 +140,7 @@ class ProcessMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the non-empty metric families."""
-        build = GaugeMetricFamily(
+        build = metric_families.GaugeMetricFamily(
             "mooring_build_info",
             "Always 1; the labels have the versions of Mooring, of the emulated kube-scheduler, and of Python.",
             labels=("version", "emulated_version", "python_version"),
@@ -147,7 +148,7 @@ class ProcessMetrics(Collector):
         build.add_metric((__version__, self._emulates, platform.python_version()), 1)
         yield build
         if self._lease:
-            leader = GaugeMetricFamily(
+            leader = metric_families.GaugeMetricFamily(
                 "leader_election_master_status", "Whether this process holds the lease.", labels=("name",)
             )
             leader.add_metric((self._lease,), int(self._is_leader()))

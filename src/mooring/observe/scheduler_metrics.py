@@ -6,20 +6,22 @@ scheduler has its own registry, so that several can run in one process.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING, cast
 
 from mooring.framework.status import Code
+from mooring.observe import metric_families
 from mooring.observe.claim_metrics import ClaimMetrics
 from mooring.observe.group_metrics import GroupMetrics
 from mooring.observe.histograms import Histogram, Histograms, exponential
 from mooring.observe.plugin_metrics import PluginHealth, PluginTimes
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
 
 _ATTEMPT_BOUNDS = exponential(0.001, 2, 15)
 #: Stored observations are looked at in one of this many attempts.
@@ -81,7 +83,7 @@ class ProfileMetrics:
         self.durations[result].observe(seconds)
 
 
-class SchedulerMetrics(Collector):
+class SchedulerMetrics:
     """All metrics of one scheduler."""
 
     def __init__(self, *, entities: bool = False, claims: ClaimMetrics | None = None) -> None:
@@ -144,9 +146,7 @@ class SchedulerMetrics(Collector):
         #: The names of disabled metrics.
         self.disabled: frozenset[str] = frozenset()
         self._profiles: dict[str, ProfileMetrics] = {}
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
-        ProcessCollector(registry=self.registry)
+        self._others: list[Callable[[CollectorRegistry], None]] = []
 
     # During scheduling
 
@@ -185,8 +185,26 @@ class SchedulerMetrics(Collector):
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Return all metrics in the format that the client prefers, and its content type."""
+        from prometheus_client.exposition import choose_encoder
+
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
+
+    def add(self, register: Callable[[CollectorRegistry], None]) -> None:
+        """Call a function with the registry when it is made. Call it before metrics are rendered first."""
+        self._others.append(register)
+
+    @functools.cached_property
+    def registry(self) -> CollectorRegistry:
+        """The registry of all metrics. It is made when it is used first."""
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
+        registry = CollectorRegistry()
+        registry.register(cast("Collector", self))
+        ProcessCollector(registry=registry)
+        for register in self._others:
+            register(registry)
+        return registry
 
     def collect(self) -> Iterator[Metric]:
         """Yield the non-empty metric families for a registry."""
@@ -228,7 +246,7 @@ class SchedulerMetrics(Collector):
         yield from self._read()
 
     def _attempts(self) -> Metric:
-        family = CounterMetricFamily(
+        family = metric_families.CounterMetricFamily(
             "scheduler_schedule_attempts", "Scheduling attempts by result.", labels=("result", "profile")
         )
         for profile in self._profiles.values():
@@ -237,7 +255,7 @@ class SchedulerMetrics(Collector):
         return family
 
     def _evaluations(self) -> Metric:
-        family = CounterMetricFamily(
+        family = metric_families.CounterMetricFamily(
             "scheduler_plugin_evaluation",
             "Number of plugin calls; cached answers are not counted.",
             labels=("plugin", "extension_point", "profile"),
@@ -252,7 +270,7 @@ class SchedulerMetrics(Collector):
 
     def _read(self) -> Iterator[Metric]:
         read = self.readings
-        incoming = CounterMetricFamily(
+        incoming = metric_families.CounterMetricFamily(
             "scheduler_queue_incoming_pods",
             "Pods added to a queue, by event.",
             labels=("queue", "event"),
@@ -266,7 +284,7 @@ class SchedulerMetrics(Collector):
         yield _gauge("scheduler_pending_pods", "Pending pods by queue.", "queue", queues)
         if self._entities:
             yield from _entity_families(pending, read.incoming())
-        waiting = GaugeMetricFamily(
+        waiting = metric_families.GaugeMetricFamily(
             "scheduler_unschedulable_pods",
             "Unschedulable pods by the plugins that rejected them; a pod counts for each plugin.",
             labels=("plugin", "profile"),
@@ -283,11 +301,13 @@ class SchedulerMetrics(Collector):
 
 def _entity_families(pending: Mapping[str, int], added: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
     """Yield the metrics of queued entities. All entities are pods."""
-    queued = GaugeMetricFamily("scheduler_queued_entities", "Entities by queue and type.", labels=("queue", "type"))
+    queued = metric_families.GaugeMetricFamily(
+        "scheduler_queued_entities", "Entities by queue and type.", labels=("queue", "type")
+    )
     for queue, count in pending.items():
         queued.add_metric((queue, "pod"), count)
     yield queued
-    incoming = CounterMetricFamily(
+    incoming = metric_families.CounterMetricFamily(
         "scheduler_queue_incoming_entities",
         "Entities that moved to a queue, by event and type.",
         labels=("queue", "event", "type"),
@@ -298,11 +318,11 @@ def _entity_families(pending: Mapping[str, int], added: Mapping[tuple[str, str],
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=(label,))
+    family = metric_families.GaugeMetricFamily(name, text, labels=(label,))
     for value, count in values.items():
         family.add_metric((value,), count)
     return family
 
 
 def _one_counter(name: str, text: str, count: int) -> Metric:
-    return CounterMetricFamily(name, text, value=count)
+    return metric_families.CounterMetricFamily(name, text, value=count)

@@ -6,7 +6,7 @@ from typing import Any
 
 import wasmtime
 
-from mooring.loading.wasm import plugin_from_module
+from mooring.loading.wasm.guest_plugin import plugin_from_module
 from mooring.testing import PluginHarness, make_node
 
 REASON = '(import "k8s.io/scheduler" "result.status_reason" (func $reason (param i32 i32)))'

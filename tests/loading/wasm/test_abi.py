@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.loading import PluginLoadError
-from mooring.loading.wasm import plugin_from_module
+from mooring.loading.wasm.guest_plugin import plugin_from_module
 from tests.loading.wasm.guests import module
 
 FILTER = '(func (export "filter") (result i32) (i32.const 0))'

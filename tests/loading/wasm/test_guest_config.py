@@ -19,7 +19,8 @@ from click.testing import CliRunner
 from mooring.certificates import make_certificate
 from mooring.cli.main import main
 from mooring.loading import PluginLoadError, load_setup
-from mooring.loading.wasm import guest_plugin, is_guest
+from mooring.loading.wasm.guest_config import is_guest
+from mooring.loading.wasm.guest_plugin import guest_plugin
 from tests.loading.wasm.guests import module
 from tests.loading.wasm.test_guest_pool import NAME, REASON, WHOLE
 from tests.log_capture import capture_logs

@@ -22,7 +22,7 @@ from mooring.framework import (
 from mooring.framework.events import CATCH_ALL
 from mooring.framework.node_statuses import NodeStatuses, Rejections
 from mooring.framework.points import check_methods, points_of
-from mooring.loading.wasm import plugin_from_module
+from mooring.loading.wasm.guest_plugin import plugin_from_module
 from mooring.testing import make_pod
 from tests.loading.wasm.guests import REASON, echo, harness, module, saying
 

@@ -12,7 +12,7 @@ import pytest
 from mooring.config import PluginSpec, load_config
 from mooring.framework import CycleState
 from mooring.framework.points import points_of
-from mooring.loading.wasm import plugin_from_module
+from mooring.loading.wasm.guest_plugin import plugin_from_module
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.testing import make_node, make_pod

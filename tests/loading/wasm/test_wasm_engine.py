@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mooring.loading import PluginLoadError
-from mooring.loading.wasm import guest_plugin
+from mooring.loading.wasm.guest_plugin import guest_plugin
 from tests.loading.wasm.guests import module
 
 FILTER = '(func (export "filter") (result i32) (i32.const 0))'

@@ -18,7 +18,6 @@ from mooring.logs import verbosity
 from mooring.observe.claim_metrics import ClaimMetrics
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import view
-from mooring.observe.pod_resource_metrics import render_resources
 from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.observe.tracing import AttemptTracer
 from mooring.releases import NEWEST, Release
@@ -143,6 +142,8 @@ def make_server(
         thread = election()
         if thread is not None and not thread.is_leader:
             return b"", "text/plain; version=0.0.4; charset=utf-8"
+        from mooring.observe.pod_resource_metrics import render_resources
+
         return render_resources(informers.pods(), accept)
 
     def stopping() -> str | None:

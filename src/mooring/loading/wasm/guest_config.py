@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import re
 import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -21,6 +18,9 @@ from mooring.config.document import Document
 from mooring.config.durations import parse_duration
 from mooring.loading.load_errors import Fault, PluginLoadError
 from mooring.logs import get_logger
+
+if TYPE_CHECKING:
+    import http.client
 
 _DIGEST: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _SCHEMES: Final = ("file://", "http://", "https://")
@@ -155,6 +155,10 @@ def _read(where: str, url: str) -> bytes:
     scheme, _, rest = url.partition("://")
     if scheme == "file":
         return _read_file(where, Path(rest))
+    import http.client
+    import urllib.error
+    import urllib.request
+
     try:
         # A TLS context for each call: by default Python keeps the first one, with the certificates of that time.
         tls = ssl.create_default_context() if scheme == "https" else None
