@@ -371,6 +371,14 @@ class FencedBinder(ApiBinder):
         self._group = group
         self._latest = latest
 
+    async def bind(self, binding: Binding) -> Status | None:
+        """Bind a pod. Return None if it is bound to this node."""
+        self.in_flight += 1
+        try:
+            return await self._bind(binding, binding.target.name)
+        finally:
+            self.in_flight -= 1
+
     async def _bind(self, binding: Binding, node: str) -> Status | None:
         group, key = self._group(), f"{binding.namespace}/{binding.name}"
         share, pod = group.share, self._latest(key)
