@@ -6,7 +6,16 @@ import threading
 
 import pytest
 
-from mooring.checkpoints import AbortedError, PausableSteps, Pauses, checkpoint, checkpoints_passed, exclude
+from mooring.checkpoints import (
+    AbortedError,
+    ClosedError,
+    PausableCall,
+    PausableSteps,
+    Pauses,
+    checkpoint,
+    checkpoints_passed,
+    exclude,
+)
 
 
 def work(rounds: int, log: list[int]):
@@ -141,3 +150,99 @@ def test_excluded_time_does_not_count():
     assert not steps.advance()
     assert seen == [0.0]
     assert steps.advance()
+
+
+# Calls that make several decisions
+
+
+class Decisions:
+    """A function that makes decisions with some checkpoints each; the budget of the n-th ends after ``limits[n]``."""
+
+    def __init__(self, *checkpoints: int, limits: dict[int, int] | None = None, slice_seconds: float = 0.0) -> None:
+        self.checkpoints = checkpoints
+        self.limits = limits or {}
+        self.log: list[str] = []
+        self.call = PausableCall(self.run, Pauses(slice_seconds))
+
+    def run(self) -> None:
+        for number, count in enumerate(self.checkpoints):
+            checkpoint()  # of no decision
+            asked: list[float] = []
+
+            def refuse(seconds: float, number: int = number, asked: list[float] = asked) -> str:
+                asked.append(seconds)
+                return "too expensive" if len(asked) > self.limits.get(number, 100) else ""
+
+            self.call.start_decision(refuse)
+            try:
+                for _ in range(count):
+                    checkpoint()
+                self.log.append(f"decided {number}")
+            except AbortedError as error:
+                self.log.append(f"{number} {error}")
+            except ClosedError:
+                self.log.append(f"closed {number}")
+                raise
+            finally:
+                self.call.end_decision()
+
+    def advances(self) -> int:
+        """Run to the end; return the number of pauses."""
+        pauses = 0
+        while not self.call.advance():
+            pauses += 1
+        return pauses
+
+
+def test_a_call_pauses_within_its_decisions_only():
+    decisions = Decisions(2, 0, 3)
+    assert decisions.advances() == 5
+    assert decisions.log == ["decided 0", "decided 1", "decided 2"]
+
+
+def test_each_decision_of_a_call_has_a_slice_of_its_own():
+    decisions = Decisions(2, 1, slice_seconds=60.0)
+    assert decisions.advances() == 0
+    assert not decisions.call.is_current
+
+
+def test_each_decision_of_a_call_has_a_limit_of_its_own():
+    decisions = Decisions(3, 3, 3, limits={1: 1})
+    assert decisions.advances() == 3 + 1 + 3
+    assert decisions.log == ["decided 0", "1 too expensive", "decided 2"]
+
+
+def test_close_unwinds_a_paused_call():
+    decisions = Decisions(1, 2)
+    assert not decisions.call.advance()
+    assert not decisions.call.advance()
+    decisions.call.close()
+    decisions.call.close()
+    assert decisions.log == ["decided 0", "closed 1"]
+
+
+def test_a_call_that_raises_raises_for_the_caller():
+    def fails() -> None:
+        raise KeyError("missing")
+
+    with pytest.raises(KeyError, match="missing"):
+        PausableCall(fails, Pauses(0.0)).advance()
+
+
+def test_steps_within_a_call_pause_on_their_own():
+    seen: list[object] = []
+
+    def decide() -> None:
+        seen.append(call.is_current)
+        steps = PausableSteps(work(1, []), Pauses(0.0))
+        seen.append((steps.advance(), steps.yielded))
+        seen.append(call.is_current)
+        call.start_decision(lambda _: "")
+        checkpoint()
+        call.end_decision()
+        steps.close()
+
+    call = PausableCall(decide, Pauses(0.0))
+    assert not call.advance()
+    assert seen == [True, (False, None), True]
+    assert call.advance()

@@ -30,7 +30,7 @@ SMALL_CONCEPTS = {
     "config/extender_tls.py",
     "controllers/jobs/job_ttl.py",
     "controllers/roles.py",
-    "kube/late_certificates.py",
+    "late_certificates.py",
     "live/api_reader.py",
     "live/volumes.py",
 }

@@ -141,7 +141,8 @@ class Server:
         self.events += 1
         if self.events == self.wanted:
             self.done.set()
-        return Answer(201, {}, body)
+        # API servers end the envelope of an object in protobuf with its encoding and its type, which are empty.
+        return Answer(201, {}, body + b'\x1a\0"\0')
 
     def _bind(self, key: str, name: str) -> None:
         if not self.bound:
@@ -203,6 +204,10 @@ class _Body:
     def iter_any(self) -> AsyncIterator[bytes]:
         """Yield the data."""
         return self._server.read(self._path, self._query)
+
+    async def read(self) -> bytes:
+        """Return all data."""
+        return b"".join([part async for part in self.iter_any()])
 
 
 async def measure(workload: str, *, nodes: int, pods: int, running: int = 0, records: bool = True) -> dict[str, Any]:

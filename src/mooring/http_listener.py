@@ -7,19 +7,17 @@ whose clients are too slow. A response may take any time, so that watches are no
 
 import asyncio
 import contextlib
-import errno
 import ipaddress
-import os
 import socket
 import ssl
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
 import msgspec
-from aiohttp import web
 
+from mooring.late_certificates import web
+from mooring.listening_sockets import open_sockets, port_of
 from mooring.logs import QUIET_SERVER, get_logger
 
 log: Final = get_logger("mooring.http")
@@ -171,30 +169,24 @@ class Listener:
         """The number of connections, including those that are being established."""
         return len(self._connections)
 
-    async def start(self, host: str, port: int, *, share_address: bool | None = None, share_port: bool = False) -> int:
+    async def start(self, host: str, port: int) -> int:
         """Listen, and return the port; 0 selects a free one. Raises OSError."""
+        sockets = await open_sockets(host, port, backlog=self._backlog)
+        await self.serve(sockets)
+        return port_of(sockets)
+
+    async def serve(self, sockets: list[socket.socket]) -> None:
+        """Accept connections from sockets that listen. They are closed by `stop`."""
         self._loop = asyncio.get_running_loop()
         await self._runner.setup()
         server = self._runner.server
         assert server is not None
         server.request_handler = _observed(server.request_handler)
         self._server = server
-        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, (name, _, *rest) in dict.fromkeys((each[0], each[4]) for each in found):
-            bound = self._sockets[0].getsockname()[1] if self._sockets else port
-            address = (name, bound, *rest)
-            try:
-                made = _listening(family, address, self._backlog, share_address=share_address, share_port=share_port)
-            except OSError as error:
-                # The name of this machine can have an IPv6 address where IPv6 is disabled.
-                if error.errno == errno.EADDRNOTAVAIL and self._sockets:
-                    continue
-                raise
-            self._sockets.append(made)
+        self._sockets = sockets
         for each in self._sockets:
             self._loop.add_reader(each.fileno(), self._accept, each)
         self._timer = self._loop.call_later(self._limits.check_seconds, self._check)
-        return int(self._sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """Stop listening, and close all connections once their requests are handled or the runner's timeout is over."""
@@ -325,24 +317,3 @@ def _client(address: str) -> str:
             return "" if ip.is_loopback else str(ipaddress.ip_network((int(ip), 64), strict=False))
         ip = ip.ipv4_mapped
     return "" if ip.is_loopback else str(ip)
-
-
-def _listening(
-    family: int, address: tuple[Any, ...], backlog: int, *, share_address: bool | None, share_port: bool
-) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        # asyncio has the same default.
-        if share_address or (share_address is None and os.name == "posix" and sys.platform != "cygwin"):
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if share_port:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        made.bind(address)
-        made.listen(backlog)
-        made.setblocking(False)
-    except BaseException:
-        made.close()
-        raise
-    return made

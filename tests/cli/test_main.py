@@ -109,4 +109,4 @@ def test_collections_are_rare_during_imports(monkeypatch: pytest.MonkeyPatch) ->
         entry()
     finally:
         gc.set_threshold(*before)
-    assert seen == [50_000]
+    assert seen == [200_000]

@@ -1,4 +1,4 @@
-"""The registry drops the least recently used counters, and keeps those of a pod that is replaced."""
+"""The registry drops the least recently used counters, keeps those of a pod that is replaced, and counts by selector."""
 
 from __future__ import annotations
 
@@ -56,3 +56,37 @@ def test_a_new_version_of_a_pod_keeps_the_counters_of_its_terms():
     table.remove_pod(bound.uid)
     assert table.counters.all_terms() == []
     assert table.counters.carriers() == []
+
+
+def test_a_selector_counts_pods_that_were_placed_before_and_after_it() -> None:
+    table = zoned("a", "a")
+    pods = {name: make_pod(name).label(app="web").node("n0") for name in ("before", "relabelled", "gone", "ending")}
+    for pod in pods.values():
+        table.add_pod(pod.obj())
+    table.add_pod(make_pod("other").label(app="db").node("n0").obj())
+    table.add_pod(pods["relabelled"].label(app="db", was="web").obj())
+    table.remove_pod(pods["gone"].obj().uid)
+    table.add_pod(pods["ending"].terminating().obj())
+    counter, living = web_counter(table), web_counter(table, "late")
+    assert counter.rows.items() == [(0, 2)]
+    for name, app in (("after", "web"), ("late", "late")):
+        table.add_pod(make_pod(name).label(app=app).node("n1").obj())
+    assert counter.rows.items() == [(0, 2), (1, 1)]
+    assert living.rows.items() == [(1, 1)]
+    again = web_counter(table, "db")
+    assert again.rows.items() == [(0, 2)]
+    assert table.check() == []
+
+
+def test_a_counter_of_living_pods_leaves_out_terminating_ones() -> None:
+    table = zoned("a")
+    for name in ("a", "b", "c"):
+        table.add_pod(make_pod(name).label(app="web").node("n0").obj())
+    table.add_pod(make_pod("b").label(app="web").node("n0").terminating().obj())
+    term = PodTerm(frozenset({"default"}), compile_selector(selector({"app": "web"})))
+    counter = table.counters.counter((term,), living_only=True)
+    assert counter.rows.items() == [(0, 2)]
+    table.add_pod(make_pod("c").label(app="web").node("n0").terminating().obj())
+    assert table.remove_pod(make_pod("b").obj().uid) is not None
+    assert counter.rows.items() == [(0, 1)]
+    assert table.check() == []

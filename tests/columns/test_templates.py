@@ -55,9 +55,6 @@ def test_templates_with_other_labels_take_limited_memory(monkeypatch):
     for number in range(100):
         table.add_pod(make_pod("pod").label(number=str(number), other="x" * (number * 40)).node("n").obj())
         table.add_pod(make_pod("pod").node("n").obj())
-    template = table.pods[first.uid].template
-    assert len(template.by_labels) <= 16
-    assert max(map(len, template.by_labels)) <= 1024
     gc.collect()
     alive = [each for each in gc.get_objects() if isinstance(each, PodTemplate) and each.labels.get("number")]
     assert len(alive) <= 8
@@ -95,6 +92,78 @@ def test_a_new_version_of_a_pod_has_the_template_of_its_key():
         found = table.templates.of_update(old, new)
         assert found is table.template(new)
         assert (found is template) == (template_key(new) == template_key(old))
+
+
+def test_an_observed_binding_encodes_nothing_but_the_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server adds the zone of the node to the labels."""
+    table = table_of(make_node("n").obj())
+    pods = [make_pod(name).req(cpu="1").label(app="a").node("n") for name in ("a", "b")]
+    for pod in pods:
+        table.add_pod(pod.obj())
+    monkeypatch.setattr("mooring.columns.templates.template_key", None)
+    for pod in pods:
+        table.add_pod(pod.label(app="a", zone="z").obj())
+    first, second = (table.pods[pod.obj().uid].template for pod in pods)
+    monkeypatch.undo()
+    assert first is second
+    assert first.labels == {"app": "a", "zone": "z"}
+    assert first is table.template(make_pod("c").req(cpu="1").label(app="a", zone="z").obj())
+    assert table.check() == []
+
+
+def test_a_placed_template_has_few_objects_that_the_garbage_collector_visits() -> None:
+    """Visiting the objects of thousands of templates takes longer than their creation."""
+    table = table_of(make_node("n").obj())
+    template = table.add_pod(make_pod("p").req(cpu="1", memory="1Gi").label(app="a").node("n").obj()).template
+    assert template.placed == {0: 1}
+    parts = (template.placed, template.terminating, template.scalars, template.requests, template.cache)
+    assert not any(map(gc.is_tracked, parts))
+
+
+def test_a_template_counts_the_resources_that_a_node_offers_after_it_was_relabelled() -> None:
+    table = table_of(make_node("n").obj())
+    pod = make_pod("p").req({"cpu": "1", "example.com/gpu": "2"}).label(app="a").node("n")
+    table.add_pod(pod.obj())
+    table.add_node(make_node("m").capacity({"example.com/gpu": "4"}).obj())
+    table.add_pod(pod.label(app="a", zone="z").obj())
+    assert table.check() == []
+    assert table.nodes[table.row_of["n"]].requested("example.com/gpu") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({}, True),
+        ({"metadata": {"name": "b", "uid": "b"}}, True),
+        ({"spec": {"priority": 5}}, True),
+        ({"spec": {"nodeName": "n"}}, True),
+        ({"metadata": {"labels": {"app": "b"}}}, False),
+        ({"metadata": {"namespace": "other"}}, False),
+        ({"metadata": {"ownerReferences": [{"name": "o", "uid": "o"}]}}, False),
+        ({"spec": {"nodeSelector": {"disk": "ssd"}}}, False),
+        ({"status": {"allocatedResources": {"cpu": "1"}}}, False),
+        ({"status": {"resources": {"requests": {"cpu": "1"}}}}, False),
+        ({"status": {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"}}]}}, False),
+        ({"status": {"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}}, False),
+        ({"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}, True),
+    ],
+    ids=str,
+)
+def test_the_next_pod_has_the_template_of_its_key(change: dict[str, Any], same: bool) -> None:
+    """The last template is found without a key."""
+
+    def pod(**more: dict[str, Any]) -> Pod:
+        plain: dict[str, Any] = {
+            "metadata": {"name": "a", "uid": "a", "labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c"}]},
+        }
+        return msgspec.convert({part: plain.get(part, {}) | more.get(part, {}) for part in (*plain, *more)}, Pod)
+
+    templates = NodeTable().templates
+    first, second = templates.of(pod()), templates.of(pod(**change))
+    assert (first is second) == same == (template_key(first.pod) == template_key(second.pod))
+    assert templates.of(pod(**change)) is second
+    assert templates.of(pod()) is first
 
 
 def test_pods_of_a_controller_share_a_template_although_the_server_names_a_volume_of_each_at_random() -> None:

@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple
 import hpack
 
 from mooring.kube import Access, Priority, Timeouts
+from mooring.kube.aiohttp_transport import AiohttpTransport
 from mooring.kube.client_tls import TlsContexts
 from mooring.kube.fast_writer import FastWriter
 from mooring.kube.identity import FixedIdentity, Identity
-from mooring.kube.transport import Answer, HttpTransport
+from mooring.kube.transport import Answer
 from tests.kube.server import CERTS, server_context
 from tests.waiting import PATIENCE
 
@@ -221,12 +222,12 @@ async def connected(
     http1: bytes = b"",
     connect: float = PATIENCE,
     **options: Any,
-) -> AsyncIterator[tuple[Http2Server, HttpTransport, FastWriter]]:
+) -> AsyncIterator[tuple[Http2Server, AiohttpTransport, FastWriter]]:
     async with Http2Server(script, protocols=protocols, http1=http1) as server:
         access = Access(server=f"{server.url}/prefix", ca=CA)
         identities, tls = FixedIdentity(Identity("Bearer sesame")), TlsContexts(access)
         timeouts = Timeouts(connect=connect)
-        http = HttpTransport(access, identities, tls, user_agent="test", timeouts=timeouts)
+        http = AiohttpTransport(access, identities, tls, user_agent="test", timeouts=timeouts)
         writer = FastWriter(access, identities, tls, http, user_agent="test", timeouts=timeouts, **options)
         try:
             yield server, http, writer
@@ -235,7 +236,7 @@ async def connected(
             await http.close()
 
 
-async def ask(transport: HttpTransport | FastWriter, body: bytes = b"{}", timeout: float = PATIENCE) -> Answer:
+async def ask(transport: AiohttpTransport | FastWriter, body: bytes = b"{}", timeout: float = PATIENCE) -> Answer:
     return await transport.request(
         "POST", "/x?y=1", body=body, content_type="application/json", timeout=timeout, priority=Priority.BIND
     )

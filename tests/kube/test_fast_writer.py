@@ -9,10 +9,11 @@ import pytest
 
 from mooring.api import ObjectMeta, Pod
 from mooring.kube import Access, Client, ConnectionFailed, KubeError, NotLeading, OutcomeUnknown, Priority, Timeouts
+from mooring.kube.aiohttp_transport import AiohttpTransport
 from mooring.kube.client_tls import TlsContexts
 from mooring.kube.fast_writer import FastWriter
 from mooring.kube.identity import FixedIdentity, Identity
-from mooring.kube.transport import Answer, HttpTransport
+from mooring.kube.transport import Answer
 from tests.kube.server import CERTS, Api
 from tests.waiting import PATIENCE, until
 
@@ -55,13 +56,13 @@ class RawServer:
 
 
 @contextlib.asynccontextmanager
-async def connected(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServer, HttpTransport, FastWriter]]:
+async def connected(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServer, AiohttpTransport, FastWriter]]:
     raw = RawServer(reply)
     server = await asyncio.start_server(raw.serve, "127.0.0.1", 0)
     access = Access(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/prefix")
     identities, tls = FixedIdentity(Identity("Bearer t")), TlsContexts(access)
     timeouts = Timeouts(connect=PATIENCE)
-    http = HttpTransport(access, identities, tls, user_agent="test", timeouts=timeouts)
+    http = AiohttpTransport(access, identities, tls, user_agent="test", timeouts=timeouts)
     writer = FastWriter(access, identities, tls, http, user_agent="test", timeouts=timeouts, **options)
     try:
         yield raw, http, writer
@@ -74,7 +75,7 @@ async def connected(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServ
         await asyncio.sleep(0.01)
 
 
-async def ask(transport: HttpTransport | FastWriter, body: bytes = b"{}", timeout: float = PATIENCE) -> Answer:
+async def ask(transport: AiohttpTransport | FastWriter, body: bytes = b"{}", timeout: float = PATIENCE) -> Answer:
     return await transport.request(
         "POST", "/x?y=1", body=body, content_type="application/json", timeout=timeout, priority=Priority.BIND
     )
@@ -239,7 +240,7 @@ async def test_closing_fails_what_is_under_way() -> None:
 async def test_a_token_cannot_smuggle_headers_in() -> None:
     access = Access(server="http://127.0.0.1:1")
     identities, tls = FixedIdentity(Identity("Bearer a\nX-Evil: 1")), TlsContexts(access)
-    http = HttpTransport(access, identities, tls, user_agent="t", timeouts=Timeouts())
+    http = AiohttpTransport(access, identities, tls, user_agent="t", timeouts=Timeouts())
     writer = FastWriter(access, identities, tls, http, user_agent="t", timeouts=Timeouts())
     for _ in range(2):
         with pytest.raises(KubeError, match="line break"):
@@ -257,7 +258,7 @@ async def test_a_new_certificate_gets_new_connections(tls_api: Api) -> None:
             return pair if shown else Identity()
 
     identities, tls = Rotating(Identity()), TlsContexts(access)
-    http = HttpTransport(access, identities, tls, user_agent="t", timeouts=Timeouts())
+    http = AiohttpTransport(access, identities, tls, user_agent="t", timeouts=Timeouts())
     writer = FastWriter(access, identities, tls, http, user_agent="t", timeouts=Timeouts())
     for _ in range(3):
         await ask(writer, b'{"metadata": {"name": "x"}}')

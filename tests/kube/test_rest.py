@@ -38,7 +38,7 @@ from mooring.kube import (
     custom_resource,
     resource_of,
 )
-from mooring.kube.transport import HttpTransport
+from mooring.kube.aiohttp_transport import AiohttpTransport
 from tests.kube.server import PODS, Api, Fault
 from tests.waiting import PATIENCE
 
@@ -557,11 +557,11 @@ async def test_impersonation_and_agent_go_with_every_request(tls_api: Api) -> No
 
 async def test_without_httptools_the_lane_is_aiohttp(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httptools", None)
-    for name in ("fast_writer", "http1_connection"):
+    for name in ("fast_writer", "http1_connection", "http1_stream", "http1_transport"):
         monkeypatch.delitem(sys.modules, f"mooring.kube.{name}", raising=False)
     api.put(f"{PODS}/p", {})
     async with client(api) as kube:
-        assert isinstance(kube._fast_writer, HttpTransport)
+        assert isinstance(kube._fast_writer, AiohttpTransport)
         await kube.bind(POD, "n")
     assert api.objects[f"{PODS}/p"]["spec"]["nodeName"] == "n"
 

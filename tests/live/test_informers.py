@@ -83,6 +83,10 @@ async def test_a_page_of_pods_is_applied_as_one_by_one(*, starting: bool) -> Non
         make_pod("done").node("a").phase("Succeeded").obj(),
         make_pod("port").node("a").port(80).obj(),
         make_pod("elsewhere").node("b").obj(),
+        *(make_pod(f"waiting{number}").priority(number).obj() for number in range(3)),
+        make_pod("gated").gate("g").obj(),
+        make_pod("nominated").nominated("a").obj(),
+        make_pod("foreign").scheduler("other").obj(),
     ]
     broken = make_pod("broken").node("a").req(cpu="1").obj()
     invalid: list[str] = []
@@ -105,7 +109,61 @@ async def test_a_page_of_pods_is_applied_as_one_by_one(*, starting: bool) -> Non
         *(f"p{number}" for number in range(20)), "port", "late"
     }  # fmt: skip
     assert {pod.name for pod in engine.cache.objects.lister(Pod).list()} >= {"p7", "pending", "elsewhere", "late"}
-    assert engine.queue.pending()["active"] == 1
+    pending = engine.queue.pending()
+    assert (pending["active"], pending["gated"]) == (5, 1)
+    assert [found.pod.name for _, found in engine.queue] == [
+        "waiting2", "waiting1", "pending", "waiting0", "nominated", "gated"
+    ]  # fmt: skip
+    assert engine.cache.nominator.on_node("a")
+    assert engine.cache.objects.lister(Pod).get("foreign", "default") is not None
+
+
+async def test_a_waiting_pod_that_cannot_be_applied_is_reported_and_the_others_are_queued() -> None:
+    pods = [make_pod(f"p{number}").obj() for number in range(5)]
+    invalid: list[str] = []
+    async with Client(Access(server="http://127.0.0.1:1")) as client:
+        engine = Engine(default_config())
+        informers = Informers(client, engine, lambda: None, RawObjects())
+        informers.report_invalid = lambda item, _message: invalid.append(item.name)
+        engine.queue.defer_events()
+        add = engine.queue.add
+
+        def failing(pod: Pod) -> None:
+            if pod.name == "p2":
+                raise ValueError("invalid")
+            add(pod)
+
+        engine.queue.add = failing  # type: ignore[method-assign]
+        engine.queue.update = lambda old, new: failing(new)  # type: ignore[method-assign]
+        with capture_logs():
+            informers.apply([Change(None, pod) for pod in pods])
+    assert (invalid, engine.queue.pending()["active"]) == (["p2"], 4)
+
+
+@pytest.mark.parametrize("starting", [True, False])
+async def test_a_page_of_nodes_is_applied_as_one_by_one(*, starting: bool) -> None:
+    nodes = [make_node(f"n{number}").capacity(cpu="4", pods="110").obj() for number in range(20)]
+    broken, late = make_node("broken").capacity(cpu="1e1.5").obj(), make_node("late").capacity(cpu="4").obj()
+    invalid: list[str] = []
+    async with Client(Access(server="http://127.0.0.1:1")) as client:
+        engine = Engine(default_config())
+        informers = Informers(client, engine, lambda: None, RawObjects())
+        informers.report_invalid = lambda item, _message: invalid.append(item.name)
+        engine.put(make_pod("early").req(cpu="1").node("n3").obj())
+        if starting:
+            engine.queue.defer_events()
+        informers.apply([Change(None, node) for node in nodes[:3]])
+        informers.apply([Change(None, node) for node in nodes])  # the first three again, as after an interrupted list
+        assert engine.cache.table.check() == []
+        with capture_logs():
+            informers.apply([Change(None, broken), Change(None, late)])
+        engine.queue.resume_events()
+    table = engine.cache.table
+    assert invalid == ["broken"]
+    assert [node.name for node in nodes] == list(table.row_of)[:20]
+    assert "late" in table.row_of
+    assert [info.pod.name for info in table.nodes[3].pods] == ["early"]
+    assert {table.amount(row, "cpu", "allocatable") for row in range(20)} == {4000}
 
 
 def test_sessions_read_the_kinds_of_devices_that_the_release_has() -> None:

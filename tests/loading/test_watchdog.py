@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mooring.api.core import Service
-from mooring.columns.table import PodListener
+from mooring.columns.node_info import PodListener
 from mooring.framework import ClusterEvent, Plugin
 from mooring.framework.events import ActionType, Hint
 from mooring.framework.plugin_errors import HangsError

@@ -15,7 +15,9 @@ from mooring.columns.highest_rows import HighestRows
 from mooring.columns.nodes import Nodes
 from mooring.config import default_config
 from mooring.framework import CycleState, Plugin, depends_on
+from mooring.plugins.node_affinity import NodeAffinity
 from mooring.scheduler import answer_cache
+from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.attempt_results import ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
@@ -257,6 +259,70 @@ def test_templates_with_equal_signatures_share_answers():
     assert asked == [5]
 
 
+@pytest.mark.parametrize(
+    ("apps", "asked", "stored"),
+    [
+        ("x", [5], 0),
+        ("xyz", [5, 5, 5], 0),
+        ("xx", [5], 1),
+        ("xyy", [5, 5], 1),
+        ("xyxx", [5, 5, 5], 1),
+        ("xxyx", [5, 5], 1),
+        ("xyxyxy", [5, 5, 5], 2),
+    ],
+)
+def test_answers_are_stored_from_the_second_use_on(apps, asked, stored):
+    counts: list[int] = []
+
+    class Counting(Plugin):
+        @depends_on("node")
+        def score_nodes(self, state, pod, nodes):
+            counts.append(len(nodes))
+            return np.zeros(len(nodes), dtype=np.int64)
+
+    nodes = tuple(make_node(f"n{number}").obj() for number in range(5))
+    cycle = make_runner(Counting, objects=nodes)
+    for number, app in enumerate(apps):
+        schedule_pod(cycle, make_pod(f"p{number}").label(app=app).obj())
+    assert counts == asked, "the answers of the last signature need not be stored to be used again"
+    assert len(cycle.filtering._answers._by_signature._entries) == stored
+
+
+def test_normalized_scores_are_shared_by_templates_with_equal_constraints(monkeypatch):
+    normalized: list[int] = []
+    normalize = NodeAffinity.normalize_scores
+
+    def counting(self, state, pod, scores):
+        normalized.append(len(scores))
+        return normalize(self, state, pod, scores)
+
+    monkeypatch.setattr(NodeAffinity, "normalize_scores", counting)
+    cache = Cache()
+    for number in range(6):
+        labels = {"topology.kubernetes.io/zone": ZONES[number % 3], "half": str(number % 2)}
+        cache.put(make_node(f"n{number}").capacity(cpu="4", memory="8Gi").label(labels).obj())
+    cycle = Profiles(default_config(), cache).first
+
+    def normalizations(cpu: str, selector: dict[str, str] | None = None) -> int:
+        pod = make_pod("p").req(cpu=cpu).preferred_node_affinity_in(5, "topology.kubernetes.io/zone", ["a"])
+        normalized.clear()
+        schedule_pod(cycle, pod.node_selector(selector).obj() if selector else pod.obj())
+        return len(normalized)
+
+    assert normalizations("100m") == 1
+    assert normalizations("200m") == 0
+    assert normalizations("300m", {"half": "1"}) == 1
+    assert normalizations("400m", {"half": "1"}) == 0
+    assert normalizations("500m") == 0
+    assert normalizations("3500m") == 0
+    cache.assume(make_pod("full").req(cpu="3").obj(), "n5")
+    assert normalizations("3600m") == 1, "other nodes are feasible"
+    node = cache.table.nodes[1].node
+    labels = {**node.labels, "topology.kubernetes.io/zone": "a"}
+    cache.put(msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels)))
+    assert normalizations("600m") == 1, "the scores of a node changed"
+
+
 def test_shared_answers_are_dropped_with_the_last_template_that_has_the_constraints(monkeypatch):
     monkeypatch.setattr("mooring.columns.templates._KEEP_IDLE_BYTES", 5_000)
     cache = Cache()
@@ -274,12 +340,13 @@ def test_shared_answers_are_dropped_with_the_last_template_that_has_the_constrai
 
 
 def test_what_is_remembered_is_bounded():
-    from mooring.scheduler.answer_cache import TemplateAnswerCache
-
-    nodes = tuple(make_node(f"n{number}").obj() for number in range(5))
-    cycle = make_runner(objects=nodes)
+    cache = Cache()
+    for number in range(5):
+        cache.put(make_node(f"n{number}").obj())
+    cycle = Profiles(default_config(), cache).first
     kept = TemplateAnswerCache(cycle.profile, budget_bytes=0, templates=10)
     for number in range(50):
-        kept.of(cycle.table.template(make_pod(f"p{number}").label(app=str(number)).obj()))
+        kept.of(cycle.table.template(make_pod(f"p{number}").req(cpu=f"{1 + number}m").obj()))
     assert len(kept._by_template) == 10
+    assert len(kept._used) == 10
     assert len(Nodes(cycle.table)) == 5

@@ -70,6 +70,47 @@ async def test_pauses_do_not_change_decisions():
     assert restless.cache.table.check() == []
 
 
+async def test_attempts_of_one_call_pause_and_decide_the_same():
+    plain, restless = make_engine(None), make_engine(AttemptBudget(**RESTLESS))
+    pods = [
+        pod for shape in SHAPES for pod in (hostile(shape, shape), make_pod(f"plain-{shape}").req(cpu="100m").obj())
+    ]
+    outcomes: dict[str, list[str]] = {}
+    for name, engine in (("plain", plain), ("restless", restless)):
+        found = outcomes[name] = []
+        for pod in pods:
+            engine.put(pod)
+
+        def attempt_all(engine: Engine = engine, found: list[str] = found) -> None:
+            while engine.ready:
+                found.append(described(engine.schedule_one()))
+
+        call = engine.pausable(attempt_all)
+        pauses = 0
+        if call is None:
+            attempt_all()
+        else:
+            while not call.advance():
+                pauses += 1
+        assert (pauses > len(SHAPES)) == (name == "restless")
+    assert outcomes["plain"] == outcomes["restless"]
+    assert len(outcomes["plain"]) >= len(pods)
+
+
+async def test_an_expensive_attempt_of_a_call_is_rejected_and_the_others_are_not():
+    engine = make_engine(AttemptBudget(slice_seconds=0.0, large_pod_seconds=0.0), nodes=2)
+    engine.put(hostile("Gt on the hostname", "big", 0.2))
+    engine.put(make_pod("ordinary").obj())
+    outcomes: list[object] = []
+    call = engine.pausable(lambda: outcomes.extend([engine.schedule_one(), engine.schedule_one()]))
+    assert call is not None
+    while not call.advance():
+        pass
+    messages = [described(outcome) for outcome in outcomes]
+    assert messages[0].startswith("the scheduling attempt was stopped after ")
+    assert messages[1].startswith("node-")
+
+
 async def test_preemption_with_pauses_chooses_the_same_victims():
     chosen = []
     for budget in (None, AttemptBudget(**RESTLESS)):

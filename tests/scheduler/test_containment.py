@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from mooring.api.core import Service
 from mooring.cli.main import main
-from mooring.columns.table import PodListener
+from mooring.columns.node_info import PodListener
 from mooring.framework import ClusterEvent, Plugin
 from mooring.framework.events import ActionType
 from mooring.live.background import Background

@@ -12,6 +12,7 @@ import pytest
 from mooring.api.pod import Pod
 from mooring.config import default_config
 from mooring.scheduler import binding, scheduling_loop
+from mooring.scheduler.attempt_budget import AttemptBudget
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.scheduling_loop import SchedulingLoop
@@ -36,8 +37,8 @@ class Reporter:
 
 
 class World:
-    def __init__(self) -> None:
-        self.engine = Engine(default_config())
+    def __init__(self, budget: AttemptBudget | None = None) -> None:
+        self.engine = Engine(default_config(), budget=budget)
         self.reporter = Reporter()
         self.loop = SchedulingLoop(
             self.engine, self.reporter, evict=self.evict, latest=lambda _key: None, in_flight=lambda: 0
@@ -57,15 +58,20 @@ class World:
                 await asyncio.sleep(0.001)
 
 
-@pytest.fixture
-async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(scheduling_loop, "_FAILURE_SECONDS", 0.001)
-    world = World()
+@contextlib.asynccontextmanager
+async def running(world: World) -> AsyncIterator[World]:
     task = asyncio.ensure_future(world.loop.run())
     yield world
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(scheduling_loop, "_FAILURE_SECONDS", 0.001)
+    async with running(World()) as world:
+        yield world
 
 
 def failing(function: Callable[..., Any], should: Callable[..., bool]) -> Callable[..., Any]:
@@ -189,3 +195,41 @@ async def test_bound_pods_are_reported_before_the_loop_has_finished(world: World
         assert world.reporter.bound_pods == []
         await world.loop.finish(0)
     assert world.reporter.bound_pods == ["a"]
+
+
+# Attempts that pause at every checkpoint
+
+
+async def test_other_tasks_run_while_an_attempt_pauses():
+    async with running(World(AttemptBudget(slice_seconds=0.0))) as world:
+        world.add("a")
+        turns = 0
+        while "a" not in world.reporter.bound_pods:
+            turns += world.engine.lock.held
+            await asyncio.sleep(0)
+        assert turns > 5
+
+
+async def test_changes_during_a_pause_apply_after_the_attempt():
+    async with running(World(AttemptBudget(slice_seconds=0.0))) as world:
+        world.add("a")
+        while not world.engine.lock.held:
+            await asyncio.sleep(0)
+        world.add("b")
+        assert world.engine.queue.find("default/b") is None
+        await world.until_bound("a")
+        await world.until_bound("b")
+        assert not world.engine.lock.held
+
+
+async def test_the_end_of_the_loop_closes_a_paused_attempt():
+    async with running(World(AttemptBudget(slice_seconds=0.0))) as world:
+        world.add("a")
+        while not world.engine.lock.held:
+            await asyncio.sleep(0)
+    await world.loop.finish(0.0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not world.engine.lock.held
+    assert world.reporter.bound_pods == []
+    assert world.engine.cache.table.check() == []

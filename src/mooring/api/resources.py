@@ -105,7 +105,10 @@ def amount(name: str, quantity: QuantityLike) -> int:
 
 def amounts(resources: Mapping[str, QuantityLike]) -> dict[str, int]:
     """Return a resource list, such as a node's allocatable, in the units of a scheduler."""
-    return {name: amount(name, quantity) for name, quantity in resources.items()}
+    found = {}
+    for name, quantity in resources.items():  # without a call of ``amount`` for each: every new template needs them
+        found[name] = milli_value(quantity) if name == CPU else value(quantity)
+    return found
 
 
 def format_amount(resource: str, amount: int) -> str:
@@ -226,8 +229,10 @@ def is_resize_infeasible(pod: Pod) -> bool:
 
 def container_host_ports(pod: Pod) -> list[ContainerPort]:
     """Return the host ports of sidecars and containers."""
-    sidecars = [container for container in pod.spec.init_containers if container.is_sidecar]
-    return [port for container in (*sidecars, *pod.spec.containers) for port in container.ports if port.host_port > 0]
+    containers = pod.spec.containers
+    if pod.spec.init_containers:
+        containers = (*(each for each in pod.spec.init_containers if each.is_sidecar), *containers)
+    return [port for container in containers for port in container.ports if port.host_port > 0]
 
 
 def _resize_reason(pod: Pod) -> str | None:
@@ -246,7 +251,8 @@ def _is_simple(pod: Pod, rules: RequestRules, *, use_status: bool) -> bool:
         and not spec.overhead
         and spec.resources is None
         and not (use_status and status.container_statuses)
-        and not (use_status and rules.sums and (status.allocated_resources or is_resize_infeasible(pod)))
+        and not (use_status and rules.sums and status.allocated_resources)
+        and not (use_status and rules.sums and status.conditions and is_resize_infeasible(pod))
         and not (rules.claims and status.node_allocatable_resource_claim_statuses)
     )
 

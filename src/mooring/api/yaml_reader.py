@@ -38,8 +38,14 @@ from mooring.api.yaml_scalars import LINE_BREAK, key_text, python_value, resolve
 _CParser: Final[Any] = getattr(yaml, "CParser", None) or getattr(getattr(yaml, "cyaml", None), "CParser", None)
 #: A line that starts a document. Inside a document such a line is always an error.
 _SEPARATOR: Final = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
-#: Characters on which libyaml and goyaml may differ: tabs, control characters and unusual line breaks.
-_UNUSUAL: Final = re.compile(r"[^\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+#: Characters on which libyaml and goyaml may differ: tabs, control characters and unusual line breaks. The second
+#: expression takes milliseconds to compile, and most texts are ASCII.
+_UNUSUAL_ASCII: Final = re.compile(r"[^\n\r\x20-\x7e]")
+_UNUSUAL: Final = r"[^\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+
+
+def _has_unusual(text: str) -> bool:
+    return (_UNUSUAL_ASCII.search(text) if text.isascii() else re.search(_UNUSUAL, text)) is not None
 
 
 def read_documents(text: str) -> Iterator[Any]:
@@ -130,7 +136,7 @@ class _CEvents:
     """The events of an ordinary text, from libyaml. Raises _NotOrdinary."""
 
     def __init__(self, text: str) -> None:
-        if _CParser is None or "\\/" in text or "\n%" in text or text[:1] == "%" or _UNUSUAL.search(text):
+        if _CParser is None or "\\/" in text or "\n%" in text or text[:1] == "%" or _has_unusual(text):
             raise _NotOrdinary
         self.get_event = _CParser(text).get_event
         #: goyaml ends a plain scalar in a flow collection at a question mark.

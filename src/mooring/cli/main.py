@@ -64,9 +64,9 @@ def kubectl_plugin() -> None:
     entry(prog_name="kubectl mooring")
 
 
-#: An import creates many objects and no garbage, so collections are rare. Schedulers set their own thresholds when they
-#: have read the cluster.
-_GC_THRESHOLDS = (50_000, 50, 100)
+#: An import creates many objects and no garbage, so there is no collection until `mooring run` has imported what it
+#: needs, which creates 130,000. Schedulers set their own thresholds when they have read the cluster.
+_GC_THRESHOLDS = (200_000, 50, 100)
 #: How long the process waits for threads at exit.
 _THREAD_SECONDS = 1.0
 

@@ -225,7 +225,13 @@ def _recording(
 
 
 def _dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
-    """Return the dashboard and the what-if service of a scheduler."""
+    """Return the dashboard and the what-if service of a scheduler, which are made for the first client."""
+    from mooring.live.endpoints.endpoint_server import LateExtensions
+
+    return [LateExtensions(lambda: _made_dashboard(scheduler, own))]
+
+
+def _made_dashboard(scheduler: LiveScheduler, own: object) -> list[Extension]:
     from mooring.dashboard.dashboard_routes import Dashboard, DashboardSource
     from mooring.dashboard.what_if_service import WhatIfService
     from mooring.live.informers import KINDS

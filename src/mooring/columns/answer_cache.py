@@ -25,7 +25,7 @@ _BYTES_PER_ROW = 34
 class AnswerColumn:
     """One answer for each row; a single value while all rows have the same answer."""
 
-    __slots__ = ("_shared", "values", "version")
+    __slots__ = ("_shared", "derived", "values", "version")
 
     def __init__(self, values: Any = 0, *, shared: bool = False) -> None:
         #: An array, or the value that all rows have. Do not modify it.
@@ -34,6 +34,8 @@ class AnswerColumn:
         self._shared = shared
         #: It changes with every answer that changes.
         self.version = 0
+        #: What a reader has computed from the answers, with the version and whatever else it depends on.
+        self.derived: Any = None
 
     def replace(self, values: Any, *, shared: bool = False) -> None:
         """Set all answers."""
@@ -112,7 +114,8 @@ class AnswerCache(Generic[E]):
     def __init__(
         self, make: Callable[[Hashable], E], rows: Callable[[], int], *, budget_bytes: int = 128 << 20
     ) -> None:
-        self._make = make
+        #: Creates an entry that is not in the cache.
+        self.make = make
         self._rows = rows
         self._budget = budget_bytes
         self._entries: OrderedDict[Hashable, E] = OrderedDict()
@@ -121,11 +124,16 @@ class AnswerCache(Generic[E]):
         """Return the answers for a kind; new answers are empty."""
         entry = self._entries.get(key)
         if entry is None:
-            self._evict()
-            entry = self._entries[key] = self._make(key)
+            entry = self.make(key)
+            self.add(entry)
         else:
             self._entries.move_to_end(key)
         return entry
+
+    def add(self, entry: E) -> None:
+        """Add an entry whose key is not in the cache."""
+        self._evict()
+        self._entries[entry.key] = entry
 
     def used(self, entry: E) -> None:
         """Mark an entry of this cache as used."""

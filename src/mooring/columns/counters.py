@@ -109,12 +109,22 @@ class PodCounter:
 
 def terms_match(terms: tuple[PodTerm, ...], template: PodTemplate, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
     """Return whether pods of a template match all terms."""
+    labels = template.labels
     for term in terms:
-        if not term.selector.matches(template.labels):
+        if not term.selector.matches(labels):
             return False
         if not term.covers_namespace(template.namespace, namespaces, must_exist=True):
             return False
     return True
+
+
+def _add(counts: dict[int, int], row: int, delta: int) -> None:
+    """Add to the count of a row; rows without pods are not stored."""
+    count = counts.get(row, 0) + delta
+    if count:
+        counts[row] = count
+    else:
+        del counts[row]
 
 
 class NoPods(PodCounter):
@@ -169,7 +179,8 @@ class CounterRegistry:
         #: Increases when a term is added or removed or a namespace changes: cached matches of terms are then stale.
         self.terms_epoch = 0
         self._live: dict[int, PodTemplate] = {}
-        self._live_by_label: dict[tuple[str, str], dict[int, PodTemplate]] = {}
+        #: The live templates by label pair; None until a selector is looked up.
+        self._live_by_label: dict[tuple[str, str], dict[int, PodTemplate]] | None = None
         #: The template whose counters are kept although it may have no placed pods at the moment.
         self._held: PodTemplate | None = None
         self._clock = 0
@@ -225,11 +236,11 @@ class CounterRegistry:
         known = template.cache.get(_MATCHED)
         if known is not None and known[0] == self.terms_epoch and known[2] is self:  # type: ignore[index]
             return known[1]  # type: ignore[index, no-any-return]
-        found = []
-        for counter in self._term_index.candidates(template.labels):
+        found, labels = [], template.labels
+        for counter in self._term_index.candidates(labels):
             checkpoint()
             pods = counter.term.pods
-            if pods.selector.matches(template.labels) and pods.covers_namespace(
+            if pods.selector.matches(labels) and pods.covers_namespace(
                 template.namespace, self._namespaces, must_exist=False
             ):
                 found.append(counter)
@@ -244,31 +255,27 @@ class CounterRegistry:
         placed = template.placed
         if not placed and delta > 0 and template is not self._held:
             self._template_placed(template)
-        pair = placed.get(row)
-        if pair is None:
-            pair = placed[row] = [0, 0]
-        pair[terminating] += delta
+        _add(placed, row, delta)
+        if terminating:
+            _add(template.terminating, row, delta)
         counters = template.counters if template.counters_epoch == self._epoch else self._counters_of(template)
         for counter in counters:
             if not (terminating and counter.living_only):
                 counter.add(row, delta)
         for term in template.term_counters or ():
             term.add(row, delta)
-        if not pair[0] and not pair[1]:
-            del placed[row]
-            if not placed and template is not self._held:
-                self._template_gone(template)
+        if not placed and template is not self._held:
+            self._template_gone(template)
 
     def pods_added(self, template: PodTemplate, rows: Sequence[int], terminating: Sequence[bool]) -> None:
         """Count pods of a template that were added to rows."""
         placed = template.placed
         plain = False
         for row, ends in zip(rows, terminating, strict=True):
-            pair = placed.get(row) if plain else None
-            if pair is not None:
-                pair[ends] += 1
-            elif plain:
-                placed[row] = [0, 1] if ends else [1, 0]
+            if plain:
+                placed[row] = placed.get(row, 0) + 1
+                if ends:
+                    _add(template.terminating, row, 1)
             else:
                 self.pods_changed(template, row, 1, terminating=ends)  # finds the counters of the template
                 plain = not template.counters and not template.term_counters
@@ -285,13 +292,13 @@ class CounterRegistry:
             return False
         if not new.placed:
             self._template_placed(new)  # before the old one goes, so that counters of terms that both have remain
-        new.placed.setdefault(row, [0, 0])[terminating] += 1
-        pair = old.placed[row]
-        pair[terminating] -= 1
-        if not pair[0] and not pair[1]:
-            del old.placed[row]
-            if not old.placed:
-                self._template_gone(old)
+        _add(new.placed, row, 1)
+        _add(old.placed, row, -1)
+        if terminating:
+            _add(new.terminating, row, 1)
+            _add(old.terminating, row, -1)
+        if not old.placed:
+            self._template_gone(old)
         return True
 
     @contextmanager
@@ -325,8 +332,10 @@ class CounterRegistry:
     def _counters_of(self, template: PodTemplate) -> tuple[PodCounter, ...]:
         """Return the counters that count the pods of a template."""
         if template.counters_epoch != self._epoch:
-            candidates = self._counter_index.candidates(template.labels) if self._counters else ()
-            template.counters = tuple(c for c in candidates if c.matches(template, self._namespaces))
+            template.counters = ()
+            if self._counters:
+                candidates = self._counter_index.candidates(template.labels)
+                template.counters = tuple(c for c in candidates if c.matches(template, self._namespaces))
             template.counters_epoch = self._epoch
         return template.counters
 
@@ -334,8 +343,9 @@ class CounterRegistry:
         for template in self._placed_candidates(counter.terms):
             checkpoint()
             if counter.matches(template, self._namespaces):
-                for row, (living, terminating) in template.placed.items():
-                    count = living if counter.living_only else living + terminating
+                ending = template.terminating if counter.living_only else {}
+                for row, pods in template.placed.items():
+                    count = pods - ending.get(row, 0) if ending else pods
                     if count:
                         counter.add(row, count)
 
@@ -345,13 +355,27 @@ class CounterRegistry:
         for term in terms:
             pairs = label_pairs(term.selector)
             if pairs:
-                return [t for pair in pairs for t in self._live_by_label.get(pair, {}).values()]
+                index = self._label_index()
+                return [t for pair in pairs for t in index.get(pair, {}).values()]
         return list(self._live.values())
+
+    def _label_index(self) -> dict[tuple[str, str], dict[int, PodTemplate]]:
+        """Return the live templates by label pair."""
+        index = self._live_by_label
+        if index is None:
+            index = {}
+            for template in self._live.values():
+                checkpoint()
+                for pair in template.labels.items():
+                    index.setdefault(pair, {})[id(template)] = template
+            self._live_by_label = index
+        return index
 
     def _template_placed(self, template: PodTemplate) -> None:
         self._live[id(template)] = template
-        for pair in template.labels.items():
-            self._live_by_label.setdefault(pair, {})[id(template)] = template
+        if self._live_by_label is not None:
+            for pair in template.labels.items():
+                self._live_by_label.setdefault(pair, {})[id(template)] = template
         affinity = template.affinity
         if affinity.is_empty:
             template.term_counters = ()
@@ -365,11 +389,13 @@ class CounterRegistry:
 
     def _template_gone(self, template: PodTemplate) -> None:
         del self._live[id(template)]
-        for pair in template.labels.items():
-            bucket = self._live_by_label[pair]
-            del bucket[id(template)]
-            if not bucket:
-                del self._live_by_label[pair]
+        index = self._live_by_label
+        if index is not None:
+            for pair in template.labels.items():
+                bucket = index[pair]
+                del bucket[id(template)]
+                if not bucket:
+                    del index[pair]
         for counter in template.term_counters or ():
             counter.templates -= 1
             if not counter.templates:

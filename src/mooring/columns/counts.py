@@ -204,6 +204,9 @@ class ImageIndex:
             if not state.rows.total:
                 del self._images[name]
 
+    def __bool__(self) -> bool:
+        return bool(self._images)
+
     def get(self, name: str) -> ImageState | None:
         """Return an image by (normalized) name."""
         return self._images.get(name)

@@ -6,7 +6,7 @@ once per distinct value and then looked up for all nodes in one gather. A code i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -54,6 +54,10 @@ class CodeColumn(Generic[V]):
                 return
             self._release(old)
         self.codes[row] = ABSENT if value is None else self._intern(value)
+
+    def set_new(self, rows: slice, values: Iterable[V | None]) -> None:
+        """Set the values of rows that have none."""
+        self.codes[rows] = [ABSENT if value is None else self._intern(value) for value in values]
 
     def _intern(self, value: V) -> int:
         code = self.code_of.get(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mooring.api.affinity import Taint
 from mooring.api.meta import ObjectMeta, plain_mapping
@@ -82,6 +82,25 @@ class PodInfo(_ReadOnly):
 _set_pod, _set_template, _set_node, _set_index = (
     vars(PodInfo)[name].__set__ for name in ("pod", "template", "node", "index")
 )
+
+
+class PodListener(Protocol):
+    """A listener for pods that are added to, or removed from, a node. Plugins use it for their own indexes.
+
+    A plugin may be a listener itself: ``self.handle.listen(self)``. A class attribute ``volumes_only = True`` skips
+    pods without volumes.
+    """
+
+    @property
+    def volumes_only(self) -> bool:
+        """Whether to skip pods without volumes."""
+        return False
+
+    def pod_added(self, info: PodInfo, row: int) -> None:
+        """Handle a pod that was added to a row."""
+
+    def pod_removed(self, info: PodInfo, row: int) -> None:
+        """Handle a pod that was removed from a row."""
 
 
 class NodeInfo(_ReadOnly):

@@ -61,7 +61,7 @@ class PodColumns:
         self.priorities[index] = pod.spec.priority or 0
         self.starts[index] = parse_time(start) if start else math.inf
         self.templates[index] = template.number
-        for slot, amount in template.scalars:
+        for slot, amount in template.scalars.items():
             amounts[index, slot] = amount
 
     def add_all(self, groups: Mapping[PodTemplate, TemplatePods]) -> None:
@@ -73,7 +73,7 @@ class PodColumns:
             count = len(group.infos)
             begin = first + len(numbers)
             numbers += itertools.repeat(template.number, count)
-            for slot, amount in template.scalars:
+            for slot, amount in template.scalars.items():
                 column = columns.setdefault(slot, ([], []))
                 column[0].extend(range(begin, begin + count))
                 column[1].extend(itertools.repeat(amount, count))

@@ -97,7 +97,7 @@ class RowCursor:
         added or removed, unless the cursor was created with ``survives_resize``.
         """
         if self._structure != self._table.structure or self._marked:
-            return self._changed_rows(limit)
+            return None if self._position < 0 else self._changed_rows(limit)
         log = self._log
         count = log.position - self._position
         if count == 0:
@@ -106,15 +106,18 @@ class RowCursor:
             return [log.rows[-1]]
         return log.since(self._position, limit)
 
+    @property
+    def nodes_current(self) -> bool:
+        """Whether no node has changed since ``advance``; changes of pods do not count."""
+        return self._node_position == self._table.node_changes.position
+
     def nodes_changed(self, limit: int) -> list[int] | None:
         """Return the ``changed`` rows whose node changed. Call it only if ``changed`` did not return None."""
         log = self._table.node_changes
         return [] if log.position == self._node_position else log.since(self._node_position, limit)
 
     def _changed_rows(self, limit: int) -> list[int] | None:
-        """Return the changed rows if rows were added or removed, nodes are marked, or the position is invalid."""
-        if self._position < 0:
-            return None
+        """Return the changed rows if rows were added or removed, or nodes are marked."""
         table = self._table
         resized = self._structure != table.structure
         rows = None if resized and not self._survives_resize else self._log.since(self._position, limit)

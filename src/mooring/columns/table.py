@@ -8,8 +8,8 @@ results for the other rows stay valid. ``check`` compares the table with one bui
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -18,12 +18,12 @@ import numpy.typing as npt
 from mooring.api.affinity import Taint
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.quantity import milli_value, value
+from mooring.api.quantity import QuantityLike, milli_value, value
 from mooring.api.resources import is_scalar
 from mooring.columns.counters import CounterRegistry
 from mooring.columns.counts import ImageIndex, PortIndex
 from mooring.columns.interned import ABSENT, CodeColumn, LabelColumn, absent_codes
-from mooring.columns.node_info import NodeInfo, PodInfo, assign, counts_alike
+from mooring.columns.node_info import NodeInfo, PodInfo, PodListener, assign, counts_alike
 from mooring.columns.node_share import NodeShare
 from mooring.columns.pod_columns import PodColumns, TemplatePods, starts_of
 from mooring.columns.row_cursor import ChangeLog, RowCursor
@@ -37,25 +37,6 @@ CPU, MEMORY, EPHEMERAL = 0, 1, 2
 NOT_OFFERED = 3
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "")
 _ROWS, _SLOTS = 64, 8
-
-
-class PodListener(Protocol):
-    """A listener for pods that are added to, or removed from, a node. Plugins use it for their own indexes.
-
-    A plugin may be a listener itself: ``self.handle.listen(self)``. A class attribute ``volumes_only = True`` skips
-    pods without volumes.
-    """
-
-    @property
-    def volumes_only(self) -> bool:
-        """Whether to skip pods without volumes."""
-        return False
-
-    def pod_added(self, info: PodInfo, row: int) -> None:
-        """Handle a pod that was added to a row."""
-
-    def pod_removed(self, info: PodInfo, row: int) -> None:
-        """Handle a pod that was removed from a row."""
 
 
 class NodeTable:
@@ -140,19 +121,28 @@ class NodeTable:
             self.update_node(node)
             return self.nodes[row]
         row = len(self.nodes)
-        if row >= len(self.pod_count):
-            self._grow_rows(2 * len(self.pod_count))
-        self._arrivals += 1
-        info = NodeInfo(self, row, node, self._arrivals)
+        self.reserve_rows(row + 1)
+        info = NodeInfo(self, row, node, self.next_arrival())
         self.nodes.append(info)
         self.row_of[node.name] = row
         self.structure += 1
-        self._label_keys_added(node)
+        for key in node.labels:
+            self.label_key_added(key)
         self._write_node(row, node)
-        for pod in self._orphans.pop(node.name, {}).values():
-            self._attach(pod, info)
+        self.attach_orphans((info,))
         self._node_changed(row)
         return info
+
+    def attach_orphans(self, infos: Iterable[NodeInfo]) -> None:
+        """Count the pods whose nodes have arrived."""
+        for info in infos:
+            for pod in self._orphans.pop(info.name, {}).values():
+                self._attach(pod, info)
+
+    def next_arrival(self) -> int:
+        """Return the sequence number of a new node."""
+        self._arrivals += 1
+        return self._arrivals
 
     def update_node(self, node: Node) -> None:
         """Replace a node object; its pods remain."""
@@ -169,7 +159,8 @@ class NodeTable:
         self.images.remove_node(row, info.node)
         assign(info, "node", node)
         if moved:
-            self._label_keys_added(node)
+            for key in node.labels:
+                self.label_key_added(key)
         self._write_node(row, node)
         if moved:
             self._label_keys_removed(old)
@@ -207,17 +198,24 @@ class NodeTable:
         for pod in pods:
             self._attach(pod, info)
 
-    def _write_node(self, row: int, node: Node) -> None:
-        self.allocatable[:, row] = 0
-        self.allowed_pods[row] = 0
-        for resource, quantity in node.status.allocatable.items():
+    def amounts_of(self, allocatable: Mapping[str, QuantityLike]) -> tuple[list[tuple[int, int]], int]:
+        """Return the amounts of a node by slot, and the number of its pods. The columns may be reallocated."""
+        found: list[tuple[int, int]] = []
+        pods = 0
+        for resource, quantity in allocatable.items():
             if resource == "pods":
-                self.allowed_pods[row] = value(quantity)
+                pods = value(quantity)
             elif resource == "cpu":
-                self.allocatable[CPU, row] = milli_value(quantity)
+                found.append((CPU, milli_value(quantity)))
             elif resource in self.slots or is_scalar(resource):
-                slot = self.slot(resource)  # may reallocate the columns
-                self.allocatable[slot, row] = value(quantity)
+                found.append((self.slot(resource), value(quantity)))
+        return found, pods
+
+    def _write_node(self, row: int, node: Node) -> None:
+        by_slot, self.allowed_pods[row] = self.amounts_of(node.status.allocatable)
+        self.allocatable[:, row] = 0
+        for slot, amount in by_slot:
+            self.allocatable[slot, row] = amount
         self.cordoned += int(node.unschedulable) - int(self.unschedulable[row])
         self.unschedulable[row] = node.unschedulable
         self.taints.set(row, node.taints or None)
@@ -242,8 +240,7 @@ class NodeTable:
 
     def touch(self, name: str) -> None:
         """Mark a node as changed, because an object that results about the node depend on has changed."""
-        row = self.row_of.get(name)
-        if row is not None:
+        if (row := self.row_of.get(name)) is not None:
             self._node_changed(row)
 
     # Pods
@@ -339,7 +336,7 @@ class NodeTable:
         cpus: list[int] = []
         memories: list[int] = []
         for template, (_, rows, _) in groups.items():
-            for slot, amount in template.scalars:
+            for slot, amount in template.scalars.items():
                 column = columns.setdefault(slot, ([], []))
                 column[0].extend(rows)
                 column[1].extend(itertools.repeat(amount, len(rows)))
@@ -418,7 +415,7 @@ class NodeTable:
 
     def _count_amounts(self, template: PodTemplate, row: int | npt.NDArray[np.intp], sign: int | Ints) -> None:
         requested = self.requested
-        for slot, amount in template.scalars:
+        for slot, amount in template.scalars.items():
             requested[slot, row] += sign * amount
         cpu, memory = template.nonzero
         self.nonzero[0, row] += sign * cpu
@@ -428,9 +425,11 @@ class NodeTable:
     def _prepare(self, template: PodTemplate) -> None:
         """Find the slots of the resources that a template requests, except those that no node offers."""
         slots = self.slots
-        template.scalars = tuple(
-            (slots[resource], amount) for resource, amount in template.requests.items() if amount and resource in slots
-        )
+        template.scalars = scalars = {}
+        for resource, amount in template.requests.items():
+            slot = slots.get(resource)
+            if amount and slot is not None:
+                scalars[slot] = amount
 
     # Namespaces
 
@@ -497,15 +496,14 @@ class NodeTable:
         """Return whether a node has a label. Cheaper than its column, for the keys that a tenant invents."""
         return key in self._label_uses
 
-    def _label_keys_added(self, node: Node) -> None:
-        """Count the label keys of a node, before it is written."""
-        for key in node.labels:
-            uses = self._label_uses[key] = self._label_uses.get(key, 0) + 1
-            if uses == 1:
-                column = self._unused_labels.pop(key, None)
-                if column is not None:
-                    column.codes = np.full(len(self.pod_count), ABSENT, dtype=np.int32)
-                    self._labels[key] = column
+    def label_key_added(self, key: str, nodes: int = 1) -> None:
+        """Count a label key of nodes, before they are written."""
+        uses = self._label_uses[key] = self._label_uses.get(key, 0) + nodes
+        if uses == nodes:
+            column = self._unused_labels.pop(key, None)
+            if column is not None:
+                column.codes = np.full(len(self.pod_count), ABSENT, dtype=np.int32)
+                self._labels[key] = column
 
     def _label_keys_removed(self, node: Node) -> None:
         """Count the label keys of a node, after it was removed or overwritten."""
@@ -547,6 +545,11 @@ class NodeTable:
 
     def _listeners_for(self, template: PodTemplate) -> list[PodListener]:
         return self._listeners if template.pod.spec.volumes else self._listeners_for_all
+
+    def reserve_rows(self, count: int) -> None:
+        """Make room for a number of rows."""
+        while len(self.pod_count) < count:
+            self._grow_rows(2 * len(self.pod_count))
 
     def _grow_rows(self, capacity: int) -> None:
         def grown(column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

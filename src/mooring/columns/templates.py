@@ -7,16 +7,15 @@ template, and results that plugins cache for one pod are reused for the next.
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
-from weakref import WeakSet, ref
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
 from mooring.api.meta import ObjectMeta, plain_mapping
 from mooring.api.node_selectors import RequiredNodeAffinity, required_node_affinity
-from mooring.api.pod import Container, Pod, PodSpec
+from mooring.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from mooring.api.resources import RequestRules, container_host_ports, placed_pod_requests
 from mooring.columns.terms import PodAffinityTerms, affinity_terms
 from mooring.releases import Release
@@ -26,11 +25,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 HostPort = tuple[str, str, int]
+#: What decisions may depend on, except name, node and priority, encoded: the labels of a pod, since the API server adds
+#: the zone of the node when it binds a pod; a part of the constraints; and the rest.
+TemplateKey: TypeAlias = tuple[bytes, bytes, bytes]
+#: Selectors, tolerations and so on, encoded; the host ports; and special requests and restart rules, encoded.
+ConstraintsKey: TypeAlias = tuple[bytes, tuple[HostPort, ...], bytes]
 
 _encode = msgspec.msgpack.Encoder().encode
 _labels = plain_mapping(ObjectMeta, "labels")
 _node_selector = plain_mapping(PodSpec, "node_selector")
 _overhead = plain_mapping(PodSpec, "overhead")
+_requests = plain_mapping(ResourceRequirements, "requests")
+_allocated_resources = plain_mapping(PodStatus, "allocated_resources")
 _CACHE = "_mooring_template"
 _numbers = itertools.count(1)
 _template_numbers = itertools.count(1)
@@ -38,12 +44,10 @@ _template_numbers = itertools.count(1)
 #: about ten times the size of its key.
 _KEEP_IDLE = 4096
 _KEEP_IDLE_BYTES = 8 * 2**20
-#: How many templates with other labels a template refers to. Usually, there is one for each zone.
-_KEEP_RELABELLED: Final = 16
-#: The maximum size of their labels.
-_LABELS_BYTES: Final = 1024
 #: The lowest amount whose opposite fits into 64 bits.
 _LOWEST: Final = 1 - 2**63
+#: The start of the types of conditions of a pod that is being resized.
+_RESIZE: Final = "PodResize"
 #: Requests of these resources are not part of the constraints.
 _AMOUNTS_ONLY: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
 
@@ -59,7 +63,7 @@ class PodConstraints:
 
     __slots__ = ("__weakref__", "key", "templates")
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: ConstraintsKey) -> None:
         self.key = key
         #: How many templates have these constraints.
         self.templates = 0
@@ -83,15 +87,14 @@ class PodTemplate:
         "__weakref__",
         "_affinity",
         "_exact_namespaces",
+        "_key",
         "_requirement",
         "_resource_key",
-        "by_labels",
         "cache",
         "constraints",
         "counters",
         "counters_epoch",
         "host_ports",
-        "labels",
         "namespace",
         "nonzero",
         "number",
@@ -101,16 +104,18 @@ class PodTemplate:
         "requests",
         "scalars",
         "term_counters",
+        "terminating",
     )
 
-    constraints: PodConstraints  # set by the registry
+    # Set by the registry.
+    constraints: PodConstraints
+    _key: TemplateKey  # unique in the registry
 
     def __init__(self, pod: Pod, release: Release, rules: RequestRules) -> None:
         self._start(pod)
         requests, nonzero = placed_pod_requests(pod, rules)
         self.requests: dict[str, int] = _negatable(requests)
-        nonzero = _negatable(nonzero)
-        self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
+        self.nonzero: tuple[int, int] = (max(nonzero.get("cpu", 0), _LOWEST), max(nonzero.get("memory", 0), _LOWEST))
         ports = container_host_ports(pod)
         self.host_ports: tuple[HostPort, ...] = (
             tuple((port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port) for port in ports)
@@ -128,27 +133,26 @@ class PodTemplate:
         self.pod = msgspec.structs.replace(pod)
         #: The pods' namespace.
         self.namespace = pod.metadata.namespace or "default"
-        #: The pods' labels.
-        self.labels = pod.metadata.labels
         self.cache: dict[object, object] = {}
         #: A number that no other template has.
         self.number = next(_template_numbers)
         # The registry owns the following.
         #: The registry that created the template, since a pod may be in several tables. A number avoids a reference.
         self.registry_number = 0
-        #: Encoded labels -> template of pods that differ by their labels only.
-        self.by_labels: dict[bytes, ref[PodTemplate]] = {}
         # The node table owns the following.
-        #: Row -> [running, terminating] pods of this template.
-        self.placed: dict[int, list[int]] = {}
+        #: Row -> pods of this template, and those of them that are terminating. Dictionaries of numbers, which the
+        #: garbage collector does not track, as all that a template has many of.
+        self.placed: dict[int, int] = {}
+        #: See ``placed``.
+        self.terminating: dict[int, int] = {}
         #: The counters that count pods of this template, and the version of the table's counters when they were found.
         self.counters: tuple[PodCounter, ...] = ()
         #: See ``counters``.
         self.counters_epoch = -1
         #: The counters of this template's affinity terms.
         self.term_counters: tuple[TermCounter, ...] | None = None
-        #: The requests of extended resources: slot and amount.
-        self.scalars: tuple[tuple[int, int], ...] = ()
+        #: The amounts by slot, for resources that a node offers.
+        self.scalars: dict[int, int] = {}
 
     def relabelled(self, pod: Pod) -> PodTemplate:
         """Return the template of a pod that differs by its labels only. It shares what was compiled."""
@@ -157,15 +161,17 @@ class PodTemplate:
         other.requests, other.nonzero, other.host_ports = self.requests, self.nonzero, self.host_ports
         other._affinity, other._exact_namespaces = self._affinity, self._exact_namespaces
         other._requirement, other._resource_key = self._requirement, self._resource_key
-        other.constraints = self.constraints
+        other.constraints, other.scalars = self.constraints, self.scalars
         return other
 
     def differs_by_labels(self, other: PodTemplate) -> bool:
-        """Return whether another template is known to differ by its labels only."""
-        for each in self.by_labels.values():
-            if each() is other:
-                return True
-        return False
+        """Return whether another template of the registry differs by its labels only."""
+        return self._key[1:] == other._key[1:]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the pods, read-only."""
+        return self.pod.metadata.labels
 
     @property
     def affinity(self) -> PodAffinityTerms:
@@ -221,9 +227,11 @@ class TemplateRegistry:
         self._rules = RequestRules.of(release)
         #: The rules for pods on a node.
         self._placed_rules = RequestRules.of(release, claims=True)
-        self._templates: OrderedDict[bytes, PodTemplate] = OrderedDict()
-        self._constraints: dict[bytes, PodConstraints] = {}
+        self._templates: dict[TemplateKey, PodTemplate] = {}
+        self._constraints: dict[ConstraintsKey, PodConstraints] = {}
         self._number = next(_numbers)
+        #: The template that was found last by its key: the next pod is often of the same controller.
+        self._last: PodTemplate | None = None
         self._prepare = prepare
         self._evict_at = 2 * _KEEP_IDLE
         self._bytes = 0
@@ -237,60 +245,57 @@ class TemplateRegistry:
         known: PodTemplate | None = attributes.get(_CACHE)
         if known is not None and known.registry_number == self._number:
             return known
+        last = self._last
+        if (
+            last is not None
+            and _labels(last.pod.metadata) == _labels(pod.metadata)
+            and last.registry_number == self._number
+            and _alike(last.pod, pod)
+        ):
+            attributes[_CACHE] = last
+            return last
         key = template_key(pod)
         template = self._templates.get(key)
         if template is None:
             template = PodTemplate(pod, self._release, self._placed_rules if pod.spec.node_name else self._rules)
+            template._key = key
             template.constraints = self._constraints_of(template)
-            self._add(key, template)
-        attributes[_CACHE] = template
+            self._prepare(template)
+            self._add(template)
+        self._last = attributes[_CACHE] = template
         return template
 
     def of_update(self, old: Pod, new: Pod) -> PodTemplate:
         """Return the template of a new version of a pod: without its key if nothing that the key contains differs."""
-        before, after = old.metadata, new.metadata
-        if (
-            old.spec == new.spec
-            and before.namespace == after.namespace
-            and before.owner_references == after.owner_references
-            and not _given(old)
-            and not _given(new)
-        ):
-            known = self.of(old)
-            template = known if _labels(before) == _labels(after) else self._relabelled(known, new)
-            if template.registry_number == self._number:  # it may be too large to be kept
-                new.__dict__[_CACHE] = template
-                return template
-        return self.of(new)
+        if not _alike(old, new):
+            return self.of(new)
+        template = self.of(old)
+        if template.registry_number != self._number:  # it is too large to be kept
+            return self.of(new)
+        labels = _labels(new.metadata)
+        if _labels(template.pod.metadata) != labels:
+            template = self._relabelled(template, _encode(labels), new)
+        new.__dict__[_CACHE] = template
+        return template
 
-    def _relabelled(self, known: PodTemplate, pod: Pod) -> PodTemplate:
-        """Return the template of a pod that differs from those of a known one by its labels only.
-
-        The API server labels every pod with the zone of its node when it is bound.
-        """
-        labels = _encode(_labels(pod.metadata))
-        reference = known.by_labels.get(labels)
-        template = reference() if reference is not None else None
-        if template is not None and template.registry_number == self._number:
-            return template
-        key = template_key(pod)
+    def _relabelled(self, known: PodTemplate, labels: bytes, pod: Pod) -> PodTemplate:
+        """Return the template of a pod that differs from those of a known one by its labels only."""
+        _, constraints, rest = known._key
+        key = labels, constraints, rest
         template = self._templates.get(key)
         if template is None:
             template = known.relabelled(pod)
+            template._key = key
             template.constraints.templates += 1
-            self._add(key, template)
-        if len(labels) <= _LABELS_BYTES:
-            if len(known.by_labels) >= _KEEP_RELABELLED:
-                known.by_labels.clear()
-            known.by_labels[labels] = ref(template)
+            self._add(template)
         return template
 
-    def _add(self, key: bytes, template: PodTemplate) -> None:
+    def _add(self, template: PodTemplate) -> None:
         template.registry_number = self._number
-        self._prepare(template)
-        self._templates[key] = template
-        self._bytes += len(key)
-        self._evict()
+        self._templates[template._key] = template
+        self._bytes += _size(template._key)
+        if len(self._templates) > self._evict_at or self._bytes > self._evict_at_bytes:
+            self._evict()
 
     def _constraints_of(self, template: PodTemplate) -> PodConstraints:
         """Return the constraints of a new template."""
@@ -313,14 +318,13 @@ class TemplateRegistry:
 
     def _evict(self) -> None:
         """Drop the oldest templates without pods. The cost is amortized, so that many distinct pods stay cheap."""
-        if len(self._templates) <= self._evict_at and self._bytes <= self._evict_at_bytes:
-            return
         kept = size = 0
         for key in [key for key in reversed(self._templates) if not self._templates[key].placed]:
-            kept, size = kept + 1, size + len(key)
+            length = _size(key)
+            kept, size = kept + 1, size + length
             if kept > _KEEP_IDLE or size > _KEEP_IDLE_BYTES:
                 self._drop(self._templates.pop(key))
-                self._bytes -= len(key)
+                self._bytes -= length
         self._evict_at = 2 * max(_KEEP_IDLE, len(self._templates))
         self._evict_at_bytes = 2 * max(_KEEP_IDLE_BYTES, self._bytes)
 
@@ -341,105 +345,123 @@ class TemplateRegistry:
         return len(self._templates)
 
 
-def template_key(pod: Pod) -> bytes:
+def _alike(one: Pod, other: Pod) -> bool:
+    """Return whether pods differ at most in their labels, and in what the key of a template does not contain."""
+    mine, theirs = one.metadata, other.metadata
+    return (
+        one.spec == other.spec
+        and mine.namespace == theirs.namespace
+        and mine.owner_references == theirs.owner_references
+        and not _has_given(one)
+        and not _has_given(other)
+    )
+
+
+def _size(key: TemplateKey) -> int:
+    labels, constraints, rest = key
+    return len(labels) + len(constraints) + len(rest)
+
+
+def template_key(pod: Pod) -> TemplateKey:
     """Return a key of everything that decisions may depend on, except name, node and priority."""
     spec, metadata = pod.spec, pod.metadata
-    parts: list[object] = [
+    affinity = spec.affinity
+    near = far = nodes = None
+    if affinity is not None:
+        near, far, nodes = affinity.pod_affinity, affinity.pod_anti_affinity, affinity.node_affinity
+    constraints = (
+        _node_selector(spec),
+        nodes,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+        spec.volumes,
+        spec.resource_claims,
+        spec.host_network,
+        spec.host_users,
+    )
+    rest: list[object] = [
         metadata.namespace or "default",
-        _labels(metadata),
         metadata.owner_references,
         spec.containers,
         spec.init_containers,
-        _node_selector(spec),
-        spec.affinity,
-        spec.tolerations,
-        spec.topology_spread_constraints,
-        spec.volumes,
+        near,
+        far,
         _overhead(spec),
         spec.resources,
-        spec.resource_claims,
-        spec.host_network,
-        spec.host_users,
     ]
-    parts += _given(pod)
-    return _encode(parts)
+    if _has_given(pod):
+        rest += _given(pod)
+    return _encode(_labels(metadata)), _encode(constraints), _encode(rest)
 
 
-def constraints_key(template: PodTemplate) -> bytes:
+def constraints_key(template: PodTemplate) -> ConstraintsKey:
     """Return a key of everything that plugins with ``template_part = "constraints"`` read of a pod."""
     spec = template.pod.spec
-    affinity = spec.affinity
-    parts: list[object] = [
-        _node_selector(spec),
-        None if affinity is None else affinity.node_affinity,
-        spec.tolerations,
-        spec.topology_spread_constraints,
-        template.host_ports,
-        spec.volumes,
-        spec.resource_claims,
-        spec.host_network,
-        spec.host_users,
-        _special(spec.containers),
-    ]
-    if spec.init_containers or spec.overhead:
-        parts += [_special(spec.init_containers), _overhead(spec)]
-    return _encode(parts)
+    special = _special(spec.containers)
+    if spec.init_containers or _overhead(spec):
+        special += [_special(spec.init_containers), _overhead(spec)]
+    return template._key[1], template.host_ports, _encode(special) if special else b""
 
 
 def _special(containers: Iterable[Container]) -> list[object]:
     """Return the restart rules of containers, and their requests of other resources than cpu, memory and storage."""
     return [
         (
-            {name: asked for name, asked in container.resources.requests.items() if name not in _AMOUNTS_ONLY},
+            {name: asked for name, asked in _requests(container.resources).items() if name not in _AMOUNTS_ONLY},
             container.restart_policy,
             container.restart_policy_rules,
         )
         for container in containers
-        if container.restart_policy_rules or not _AMOUNTS_ONLY.issuperset(container.resources.requests)
+        if container.restart_policy_rules or not _AMOUNTS_ONLY.issuperset(_requests(container.resources))
     ]
 
 
 def resource_key(pod: Pod) -> bytes:
     """Return a key of everything that a pod's requests depend on."""
     spec = pod.spec
-    parts: list[object] = [
-        [container.resources.requests for container in spec.containers],
-        [(container.resources.requests, container.restart_policy) for container in spec.init_containers],
-        spec.overhead,
-        spec.resources,
-    ]
-    given = _given(pod)
-    if given:
-        parts += [[container.name for container in spec.containers], spec.init_containers, *given]
+    parts: list[object] = [_overhead(spec), spec.resources]
+    parts += [_requests(container.resources) for container in spec.containers]
+    if spec.init_containers:
+        parts += [(_requests(container.resources), container.restart_policy) for container in spec.init_containers]
+    if _has_given(pod):
+        parts += [[container.name for container in spec.containers], spec.init_containers, *_given(pod)]
     return _encode(parts)
 
 
-def _given(pod: Pod) -> list[object]:
-    """Return the resources allocated by the node, if reported (pods can be resized in place)."""
+def _has_given(pod: Pod) -> bool:
+    """Return whether the node has reported resources that it allocated (pods can be resized in place)."""
     status = pod.status
-    resizes = [each for each in status.conditions if each.type.startswith("PodResize")] if status.conditions else ()
-    if not (
-        resizes
-        or status.container_statuses
+    if (
+        status.container_statuses
         or status.init_container_statuses
         or status.resources is not None
-        or status.allocated_resources
-        or (status.node_allocatable_resource_claim_statuses and pod.node_name)
+        or _allocated_resources(status)
+        or (status.node_allocatable_resource_claim_statuses and pod.spec.node_name)
     ):
-        return []
+        return True
+    for condition in status.conditions:
+        if condition.type.startswith(_RESIZE):
+            return True
+    return False
+
+
+def _given(pod: Pod) -> list[object]:
+    """Return the resources that the node has allocated."""
+    status = pod.status
     return [
         [(c.name, c.allocated_resources, c.resources) for c in status.container_statuses],
         [(c.name, c.allocated_resources, c.resources) for c in status.init_container_statuses],
         status.resources,
         status.allocated_resources,
-        resizes,
+        [each for each in status.conditions if each.type.startswith(_RESIZE)],
         # While a pod waits, its devices are those of an attempt that failed.
-        status.node_allocatable_resource_claim_statuses if pod.node_name else (),
+        status.node_allocatable_resource_claim_statuses if pod.spec.node_name else (),
     ]
 
 
 def _negatable(amounts: dict[str, int]) -> dict[str, int]:
     """Return amounts that can be subtracted: a request of 2^63 overflows to -2^63, which has no opposite."""
-    if min(amounts.values(), default=0) >= _LOWEST:
-        return amounts
-    return {name: max(amount, _LOWEST) for name, amount in amounts.items()}
+    for amount in amounts.values():
+        if amount < _LOWEST:
+            return {name: max(amount, _LOWEST) for name, amount in amounts.items()}
+    return amounts

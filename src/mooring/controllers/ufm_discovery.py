@@ -13,7 +13,6 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 
 from mooring.api.hyper_nodes import HyperNode
@@ -30,6 +29,7 @@ from mooring.controllers.topology_discovery import (
     some_of,
 )
 from mooring.kube import Change, KubeError
+from mooring.late_certificates import aiohttp
 from mooring.logs import get_logger
 
 log = get_logger("mooring.controller")

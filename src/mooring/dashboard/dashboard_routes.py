@@ -12,7 +12,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import web
 
 from mooring import __version__
 from mooring.api.label_selectors import parse_int
@@ -24,6 +23,7 @@ from mooring.dashboard.event_stream import EventStream
 from mooring.dashboard.pod_view import PodView
 from mooring.dashboard.queue_view import QueueView
 from mooring.dashboard.settings_view import configuration_view, plugins_view
+from mooring.late_certificates import web
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.live.endpoints.endpoint_server import EndpointServer
 from mooring.live.reload.reloader import Reloader

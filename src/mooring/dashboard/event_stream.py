@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
 
+from mooring.late_certificates import web
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.unexpected_errors import report_unexpected
 

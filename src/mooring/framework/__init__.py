@@ -5,9 +5,9 @@ from msgspec import Meta
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.scheduling import NativePodGroup
-from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.node_info import NodeInfo, PodInfo, PodListener, WhatIfNode
 from mooring.columns.nodes import Nodes
-from mooring.columns.table import NodeTable, PodListener
+from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
 from mooring.framework.api_clients import Binding
 from mooring.framework.custom_resources import CustomResource, DeclarationError

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
-from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.node_info import NodeInfo, PodInfo, PodListener, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.nominator import Nominator
-from mooring.columns.table import NodeTable, PodListener
+from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
 from mooring.framework.api_clients import ApiReader, Binder, ClaimWriter, NoBinder, VolumeWriter
 from mooring.framework.device_allocations import AllocationScorer

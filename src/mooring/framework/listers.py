@@ -119,7 +119,9 @@ class Lister(Generic[T]):
         self._attribute = ""
         self._by_namespace: dict[str, dict[str, T]] = {}
         self._listeners: list[ObjectListener[T]] = []
-        self._indexes: weakref.WeakSet[Index[T]] = weakref.WeakSet()
+        #: References that remove themselves when an index is no longer used. A list, since most listers have none: an
+        #: empty one costs a change nothing.
+        self._indexes: builtins.list[weakref.ref[Index[T]]] = []
         #: The store that the lister belongs to.
         self._store: ObjectStore | None = None
         self.version = 0
@@ -165,14 +167,17 @@ class Lister(Generic[T]):
 
         An index is shared by all that index the objects of a store by the same function.
         """
-        known = next((each for each in self._indexes if each._key is key and each.on_error is None), None)
-        return self._new_index(key) if known is None else known
+        for reference in tuple(self._indexes):
+            known = reference()
+            if known is not None and known._key is key and known.on_error is None:
+                return known
+        return self._new_index(key)
 
     def _new_index(self, key: IndexKey[T]) -> Index[T]:
         made = Index(key)
         for item in self.list():
             made(None, item)
-        self._indexes.add(made)
+        self._indexes.append(weakref.ref(made, self._indexes.remove))
         return made
 
     def listen(self, listener: ObjectListener[T]) -> Callable[[], None]:
@@ -191,10 +196,16 @@ class Lister(Generic[T]):
 
     def put(self, item: T) -> None:
         """Add or replace an object."""
-        objects = self._by_namespace.setdefault(item.namespace, {})
-        old = objects.get(item.name)
-        objects[item.name] = item
-        self._changed(old, item)
+        metadata = item.metadata
+        name, namespace = metadata.name, metadata.namespace or item.namespace  # the namespace of a kind has a default
+        objects = self._by_namespace.get(namespace)
+        if objects is None:
+            objects = self._by_namespace[namespace] = {}
+        old = objects.get(name)
+        objects[name] = item
+        self.version += 1
+        if self._listeners or self._indexes:
+            self._notify(old, item)
 
     def unknown(self, items: Iterable[T]) -> builtins.list[T]:
         """Return the objects of which the lister has none with the same name."""
@@ -215,13 +226,13 @@ class Lister(Generic[T]):
         """Remove an object; it need not exist."""
         old = self._by_namespace.get(namespace, {}).pop(name, None)
         if old is not None:
-            self._changed(old, None)
+            self.version += 1
+            self._notify(old, None)
 
-    def _changed(self, old: T | None, new: T | None) -> None:
-        self.version += 1
-        if not self._listeners and not self._indexes:
-            return
-        for listener in (*self._listeners, *self._indexes):
+    def _notify(self, old: T | None, new: T | None) -> None:
+        # A copy, since the garbage collector may remove references at any time.
+        indexes = [index for reference in tuple(self._indexes) if (index := reference()) is not None]
+        for listener in (*self._listeners, *indexes):
             try:
                 listener(old, new)
             except Exception as error:
@@ -273,8 +284,13 @@ class PluginLister(Lister[T]):
         made.on_error = self._on_error
         return made
 
-    def _changed(self, old: T | None, new: T | None) -> None:
-        self._shared._changed(old, new)
+    def put(self, item: T) -> None:
+        """Add or replace an object."""
+        self._shared.put(item)
+
+    def remove(self, name: str, namespace: str = "") -> None:
+        """Remove an object; it need not exist."""
+        self._shared.remove(name, namespace)
 
 
 def _guarded(listener: ObjectListener[T], on_error: ListenerError | None) -> ObjectListener[T]:
@@ -306,7 +322,7 @@ class ObjectStore:
     """One lister per kind, created on first use."""
 
     def __init__(self) -> None:
-        self._listers: dict[type, Lister[KubeObject]] = {}
+        self._listers: dict[type, Lister[Any]] = {}
         #: Whether an exception of a listener is reported, so that the others see the change; otherwise it is raised.
         self.reports_failures = False
         self._derived: dict[type, object] = {}
@@ -327,7 +343,7 @@ class ObjectStore:
         if lister is None:
             lister = self._listers[kind] = Lister()
             lister._store = self
-        return cast("Lister[T]", lister)
+        return lister
 
     def put(self, item: KubeObject) -> None:
         """Add or replace an object."""

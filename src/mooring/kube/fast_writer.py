@@ -1,8 +1,9 @@
 """A fast HTTP client for small JSON writes (binds, events, status patches).
 
 Hand-written because it takes a fifth of the CPU time of aiohttp, which matters for every bind. It speaks HTTP/2 if the
-server selects that in the TLS handshake, otherwise HTTP/1.1. Unusual cases (a proxy, a rejected token, a redirect)
-are handled by aiohttp: `HttpTransport` is the reference implementation, and tests require the same results of both.
+server selects that in the TLS handshake, otherwise HTTP/1.1. Unusual cases (a rejected token, a redirect) are left to
+the transport of the other requests. `AiohttpTransport` is the reference implementation, and tests require the same
+results of both.
 """
 
 import asyncio
@@ -11,7 +12,6 @@ import ssl
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Final
-from urllib.parse import urlsplit
 
 from mooring.kube.access import Access
 from mooring.kube.binding_bodies import ACCEPTED, JSON, OBJECT_STARTS
@@ -19,7 +19,7 @@ from mooring.kube.client_errors import NOT_LEADING, ConnectionFailed, NotLeading
 from mooring.kube.client_tls import TlsContexts, connection_failed
 from mooring.kube.http1_connection import Http1Connection
 from mooring.kube.http2_connection import Http2Connection
-from mooring.kube.http_connection import Connection, Head, NotProcessed
+from mooring.kube.http_connection import Connection, Head, NotProcessed, ServerAddress, check_headers
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.request_limits import ConcurrencyLimiter, Priority
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
@@ -65,12 +65,8 @@ class FastWriter:
         requests: int = _REQUESTS,
         may_write: Callable[[], bool] | None = None,
     ) -> None:
-        parts = urlsplit(access.server)
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._authority = parts.netloc.rpartition("@")[2]
-        self._prefix = parts.path
-        self._server_name = access.tls_server_name or self._host
+        self._address = ServerAddress.of(access)
+        self._prefix = self._address.prefix
         self._server = access.server
         self._identities = identities
         self._tls = tls
@@ -83,7 +79,7 @@ class FastWriter:
         #: The connection being opened that requests wait for together, by the TLS context.
         self._opening: dict[ssl.SSLContext | None, asyncio.Task[Connection]] = {}
         #: Whether the last connection spoke HTTP/1.1, so that each request needs its own.
-        self._http1 = parts.scheme == "http"
+        self._http1 = access.server.startswith("http:")
         self._closed = False
         self._limiter = ConcurrencyLimiter(requests)
         self._timer: asyncio.TimerHandle | None = None
@@ -131,7 +127,7 @@ class FastWriter:
         if answer.status >= 300 or not answer.body.startswith(OBJECT_STARTS):
             answer = answer._replace(body=identity.hide(answer.body))
         if answer.status == 401 or 300 <= answer.status < 400:
-            # The request was not carried out, so a retry is safe. aiohttp renews the credentials.
+            # The request was not carried out, so a retry is safe. The other transport renews the credentials.
             return await self._fallback.request(
                 method, target, body=body, content_type=content_type, timeout=timeout, priority=priority
             )
@@ -154,8 +150,7 @@ class FastWriter:
 
     def _use_identity(self, identity: Identity) -> None:
         """Forget the headers of another identity. Raises ConnectionFailed for a token that would add headers."""
-        if any("\n" in value or "\r" in value for _, value in (*self._fixed, ("", identity.authorization))):
-            raise ConnectionFailed("a header contains a line break; check the token")
+        check_headers((*self._fixed, ("", identity.authorization)))
         self._heads.clear()
         self._heads_identity = identity
 
@@ -167,7 +162,7 @@ class FastWriter:
             fields = [*self._fixed, ("Accept", ACCEPTED.get(content_type, JSON)), ("Content-Type", content_type)]
             if identity.authorization:
                 fields.append(("Authorization", identity.authorization))
-            head = connection.head(method, self._authority, fields)
+            head = connection.head(method, self._address.authority, fields)
             self._heads[connection.version, method, content_type] = head
         return head
 
@@ -251,10 +246,10 @@ class FastWriter:
             async with asyncio.timeout(self._timeouts.connect):
                 _, handshake = await loop.create_connection(
                     lambda: _Handshake(lambda http2: self._created(context, http2)),
-                    self._host,
-                    self._port,
+                    self._address.host,
+                    self._address.port,
                     ssl=context,
-                    server_hostname=self._server_name if context is not None else None,
+                    server_hostname=self._address.server_name if context is not None else None,
                 )
                 connection = handshake.connection
                 assert connection is not None

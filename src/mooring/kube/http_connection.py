@@ -3,9 +3,12 @@
 import asyncio
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Final, NamedTuple, cast
+from urllib.parse import urlsplit
 
+from mooring.kube.access import Access
+from mooring.kube.client_errors import ConnectionFailed
 from mooring.kube.transport import Answer
 
 #: Name and value of a header.
@@ -15,6 +18,35 @@ TIMED_OUT: Final = "timed out waiting for a response"
 
 class NotProcessed(Exception):
     """The server has certainly not carried out the request, so that it can be sent again."""
+
+
+class ServerAddress(NamedTuple):
+    """The address of a server: where to connect, the name in its certificate, and what requests begin with."""
+
+    host: str
+    port: int
+    server_name: str
+    authority: str
+    prefix: str
+
+    @classmethod
+    def of(cls, access: Access) -> "ServerAddress":
+        """Return the address of the server of an access."""
+        parts = urlsplit(access.server)
+        host = parts.hostname or ""
+        return cls(
+            host=host,
+            port=parts.port or (443 if parts.scheme == "https" else 80),
+            server_name=access.tls_server_name or host,
+            authority=parts.netloc.rpartition("@")[2],
+            prefix=parts.path,
+        )
+
+
+def check_headers(fields: Iterable[Field]) -> None:
+    """Raise ConnectionFailed for a value that would add headers."""
+    if any("\n" in value or "\r" in value for _, value in fields):
+        raise ConnectionFailed("a header contains a line break; check the token")
 
 
 class Head(NamedTuple):

@@ -97,17 +97,17 @@ class ObjectStore(Generic[ObjectT]):
 
     def store(self, value: ObjectT, changes: list[Change[ObjectT]]) -> None:
         """Store an object and add the changes to `changes`."""
-        key = self.key(value)
+        metadata, key = value.metadata, self.key(value)
         if self._seen is not None:
             self._seen.add(key)
         old = self._objects.get(key)
         if old is None:
             changes.append(_make_change((None, value)))
-        elif old.metadata.uid != value.metadata.uid:
+        elif old.metadata.uid != metadata.uid:
             changes.append(Change(old, None))
             changes.append(Change(None, value))
         else:
-            version, stored = value.metadata.resource_version, old.metadata.resource_version
+            version, stored = metadata.resource_version, old.metadata.resource_version
             if version == stored or not (self._accepts_older or is_newer(version, stored)):
                 return
             changes.append(_make_change((old, value)))
@@ -129,11 +129,13 @@ def is_newer(version: str, than: str) -> bool:
     """Return whether a resource version is newer than another."""
     if version == than:
         return False
+    if version > than and len(version) == len(than):
+        return True  # the usual case, whether or not both are numbers
     # Versions are numbers in practice. If they are not, any other version counts as newer.
     if version.isdecimal() and than.isdecimal():
         # Compare as text, because Python does not convert very long numbers.
         if len(version) == len(than):
-            return version > than
+            return False
         left, right = version.lstrip("0"), than.lstrip("0")
         return (len(left), left) > (len(right), right)
     return True

@@ -51,7 +51,7 @@ from mooring.kube.decoding import (
 )
 from mooring.kube.event_bodies import encode_protobuf_event
 from mooring.kube.failure_log import FailureLog
-from mooring.kube.identity import identity_source
+from mooring.kube.identity import IdentitySource, identity_source
 from mooring.kube.request_limits import Priority, RateLimiter
 from mooring.kube.retry_backoff import Backoff
 from mooring.kube.transport import Answer, Chunks, HttpTransport, Timeouts, Transport
@@ -136,7 +136,7 @@ class Client:
         self.relaxed_gc = RelaxedGarbageCollection()
         identities = identity_source(access, clock=clock)
         tls = TlsContexts(access, clock=clock)
-        self._http = HttpTransport(access, identities, tls, user_agent=user_agent, timeouts=self.timeouts)
+        self._http = _http_transport(access, identities, tls, user_agent=user_agent, timeouts=self.timeouts)
         self._fast_writer: Transport = self._http
         if fast_writes and not access.proxy:
             with contextlib.suppress(ImportError):
@@ -532,7 +532,7 @@ class Client:
             begun, limited = await self._admitted(Priority.STATUS)
             try:
                 async with self._http.stream(target, idle=self.timeouts.listing) as chunks:
-                    body = b"".join([chunk async for chunk in chunks.iter_any()])
+                    body = await chunks.read()
             except KubeError as error:
                 await self._failed("GET", error, begun, limited, backoff, idempotent=True)
             else:
@@ -582,6 +582,20 @@ class Client:
         if self._observer is not None:
             seconds = self._clock() - begun
             self._observer.request_finished(method, status, seconds, limited=limited, sent=sent, received=received)
+
+
+def _http_transport(
+    access: Access, identities: IdentitySource, tls: TlsContexts, *, user_agent: str, timeouts: Timeouts
+) -> HttpTransport:
+    """Return the transport for all requests that the fast writer does not send. aiohttp is imported only if needed."""
+    if not access.proxy and access.server.isascii():
+        with contextlib.suppress(ImportError):
+            from mooring.kube.http1_transport import Http1Transport
+
+            return Http1Transport(access, identities, tls, user_agent=user_agent, timeouts=timeouts)
+    from mooring.kube.aiohttp_transport import AiohttpTransport
+
+    return AiohttpTransport(access, identities, tls, user_agent=user_agent, timeouts=timeouts)
 
 
 def query(**values: str | int) -> str:

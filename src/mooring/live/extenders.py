@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import aiohttp
 from yarl import URL
 
 from mooring.config import Extender as ExtenderConfig
@@ -21,6 +20,7 @@ from mooring.kube.client_errors import KubeError
 from mooring.kube.client_tls import TlsContexts
 from mooring.kube.environment_proxy import environment_proxy
 from mooring.kube.identity import IdentitySource, identity_source
+from mooring.late_certificates import aiohttp
 from mooring.scheduler.extenders import Extender, Reply, Request
 
 #: How long an idle connection stays open, as in Go.

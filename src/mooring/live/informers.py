@@ -159,7 +159,7 @@ class Informers:
         """Apply changes to the engine, then notify the listener. An object that cannot be applied is reported."""
         engine, listener = self._engine, self.listener
         if engine.is_starting and listener is None:
-            changes = self._without_new_pods(changes)
+            changes = self._without_new(changes)
         for old, new in changes:
             checkpoint()
             try:
@@ -175,14 +175,19 @@ class Informers:
                 self._report(found, error)
         self._changed()
 
-    def _without_new_pods(self, changes: list[Change[Any]]) -> list[Change[Any]]:
-        """Apply a page of new pods together, and return the other changes."""
-        pods = [new for old, new in changes if old is None and isinstance(new, Pod)]
-        if len(pods) < len(changes) or len(pods) == 1:
+    def _without_new(self, changes: list[Change[Any]]) -> list[Change[Any]]:
+        """Apply a page of new pods or nodes together, and return the other changes."""
+        kind = type(changes[0].new) if len(changes) > 1 else None
+        if kind not in (Pod, Node):
+            return changes
+        new: list[Any] = [new for old, new in changes if old is None and type(new) is kind]
+        if len(new) < len(changes):
             return changes
         checkpoint()
+        engine = self._engine
         try:
-            return [Change(None, pod) for pod in self._engine.put_new_pods(pods)]
+            left = engine.put_new_pods(new) if kind is Pod else engine.put_new_nodes(new)
+            return [Change(None, item) for item in left]
         except Exception:  # one of them is invalid and was not applied, as all others: find it one by one
             return changes
 

@@ -30,7 +30,6 @@ from mooring.live.endpoints.endpoint_server import Extension, ServerSettings
 from mooring.live.endpoints.plugin_status import plugin_status
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_observer, make_server
 from mooring.live.evictions import Evictions
-from mooring.live.extenders import ExtenderClient
 from mooring.live.informers import Informers, RawObjects, device_kinds
 from mooring.live.reload.file_watch import FileWatch
 from mooring.live.reload.reloader import Reloader
@@ -43,7 +42,7 @@ from mooring.logs import get_logger
 from mooring.observe.process_metrics import ProcessMetrics, RestClientMetrics
 from mooring.scheduler.attempt_budget import AttemptBudget
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.extenders import Extenders
+from mooring.scheduler.extenders import Extenders, Reply, Request
 from mooring.scheduler.scheduling_loop import SchedulingLoop
 
 if TYPE_CHECKING:  # what few configurations use is imported only for them, which makes other starts faster
@@ -51,6 +50,7 @@ if TYPE_CHECKING:  # what few configurations use is imported only for them, whic
     from mooring.live.active_active import ActiveActive
     from mooring.live.batch.batch_scheduler import BatchScheduler
     from mooring.live.batch.batch_settings import BatchSettings
+    from mooring.live.extenders import ExtenderClient
     from mooring.live.recording import LiveRecording
     from mooring.live.suggestion_writer import SuggestionWriter
     from mooring.observe.tracing import AttemptTracer
@@ -124,9 +124,10 @@ class LiveScheduler:
         if batch is not None:
             self._client.failures.rbac_command = "mooring rbac --batch"
         self._binder = self._make_binder(fenced=active_active is not None)
-        self._extender_client = ExtenderClient()
         self._recording = recording
-        send = self._extender_client.send if recording is None else recording.inputs.send(self._extender_client.send)
+        #: The client of the extenders; None if there are none.
+        self._extender_client = _extender_client(config)
+        send = self._ask_extender if recording is None else recording.inputs.send(self._ask_extender)
         self._extenders = Extenders(config.extenders, send)
         self._events = EventRecorder(self._client, hold_back=self._draining)
         component = config.profiles[0].scheduler_name
@@ -408,7 +409,8 @@ class LiveScheduler:
             self._watchdog.stop()
             if self.server is not None:
                 await self.server.stop()
-            await self._extender_client.close()
+            if self._extender_client is not None:
+                await self._extender_client.close()
             await self._client.close()
             if self._recording is not None:
                 self._recording.close()
@@ -418,8 +420,13 @@ class LiveScheduler:
 
     def _tasks_under_way(self) -> dict[str, int]:
         """Return the values of the goroutines metric, with extenders only if there are any."""
-        asking = {"prioritizing_extender": self._extender_client.prioritizing} if self._extenders else {}
+        client = self._extender_client
+        asking = {} if client is None else {"prioritizing_extender": client.prioritizing}
         return {"binding": self._loop.binding, **asking}
+
+    async def _ask_extender(self, request: Request) -> Reply:
+        assert self._extender_client is not None
+        return await self._extender_client.send(request)
 
     def _server(self, settings: ServerSettings | None, plain: Sequence[ServerSettings]) -> Endpoints:
         metrics = self.engine.observer.metrics if self.engine.observer is not None else None
@@ -446,6 +453,15 @@ class LiveScheduler:
             await self._events.drain(_GRACE_SECONDS)
         if self.group is not None:
             await self.group.leave()
+
+
+def _extender_client(config: SchedulerConfiguration) -> ExtenderClient | None:
+    """Return a client for the extenders of a configuration; None if there are none."""
+    if not config.extenders:
+        return None
+    from mooring.live.extenders import ExtenderClient
+
+    return ExtenderClient()
 
 
 def _election_settings(config: SchedulerConfiguration) -> ElectionSettings | None:

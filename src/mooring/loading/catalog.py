@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -198,6 +197,10 @@ class _Search:
 
     def installed(self, wanted: frozenset[str]) -> None:
         """Add plugins of installed packages."""
+        if not wanted:
+            return  # to look into all packages takes long
+        import importlib.metadata
+
         for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda each: each.name):
             if entry.name not in wanted:
                 continue

@@ -33,6 +33,8 @@ class ImageLocality(Plugin):
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Score the nodes; fast if no node has any of the images or nothing changed."""
+        if not nodes.table.images:
+            return 0
         images, version = self._images_of(self.handle.template(pod)), nodes.table.nodes_version
         if images.version == version:
             return images.score

@@ -110,13 +110,13 @@ class ConstraintAnswers(CachedAnswers):
         return self._rows
 
     def scores(self, scorers: tuple[ScorePlugin, ...], state: CycleState, pod: Pod) -> dict[str, AnswerColumn]:
-        """Return the raw scores of some scorers, by name."""
+        """Return the raw scores of some scorers, by name. Do not modify them: they are shared, and stay current."""
         if scorers is not self._scorers:
             self._scorers_cursor.reset()
             self._scorers = scorers
         if not self._scorers_cursor.current:
             self._refresh_scores(state, pod)
-        return {name: AnswerColumn(column.share(), shared=True) for name, column in self._raw.items()}
+        return self._raw
 
     def _refresh_scores(self, state: CycleState, pod: Pod) -> None:
         size, cursor = len(self._table.nodes), self._scorers_cursor
@@ -157,6 +157,7 @@ class TemplateAnswers(CachedAnswers):
     __slots__ = (
         "_by_constraints",
         "_combined",
+        "_constraint_answers",
         "_filter_changes",
         "_filters_singly",
         "_maxima",
@@ -173,6 +174,7 @@ class TemplateAnswers(CachedAnswers):
         "_score_changes",
         "_skip",
         "_skip_score",
+        "_stored",
         "_summed",
         "_summed_singly",
         "_table",
@@ -198,6 +200,8 @@ class TemplateAnswers(CachedAnswers):
         super().__init__(key)
         self._table = table
         self._by_constraints = by_constraints
+        #: The answers for the constraints of the pods, once they are known.
+        self._constraint_answers: ConstraintAnswers | None = None
         self._filter_changes, self._score_changes = table.cursor(), table.cursor()
         #: Which nodes pass the filters that depend only on the node, and which pass all declared filters.
         self._node_ok = AnswerColumn(True)
@@ -208,6 +212,8 @@ class TemplateAnswers(CachedAnswers):
         self._total = AnswerColumn()
         self.summed_names: tuple[str, ...] = ()
         self._parts: list[AnswerColumn] = []
+        #: Whether the cache holds these answers. Then the parts take less space.
+        self._stored = False
         #: The rows that pass all declared filters (None: all), and the version of ``_ok`` that they are from.
         self._rows: Rows | None = None
         self._rows_version = -1
@@ -226,7 +232,23 @@ class TemplateAnswers(CachedAnswers):
         for column in (self._node_ok, self._ok, self._total):
             column.replace(0)
         self.raw, self._parts, self._combined = {}, [], []
-        self._rows = self._maxima = None
+        self._rows = self._maxima = self._constraint_answers = None
+        self._filter_changes.reset()
+        self._score_changes.reset()
+
+    def store(self) -> None:
+        """Take less space, because the cache holds these answers now."""
+        self._stored = True
+        if self._parts:
+            self._parts = [
+                _part(plugin, part.values) for plugin, part in zip(self._summed[1:], self._parts, strict=True)
+            ]
+
+    def restart(self, key: Hashable) -> None:
+        """Become the answers, still empty, for another kind of pod."""
+        self.key = key
+        self._constraint_answers = None
+        self._combined.clear()
         self._filter_changes.reset()
         self._score_changes.reset()
 
@@ -234,7 +256,11 @@ class TemplateAnswers(CachedAnswers):
 
     def passing(self, profile: Profile, state: CycleState, pod: Pod) -> Mask | None:
         """Return which rows pass the declared filters (None: all). Do not modify it."""
-        self._refresh_filters(profile, state, pod)
+        changed = self._filter_changes.changed(len(self._table.nodes) >> 2)
+        if changed is None or self._skip != state.skip_filter & profile.declared:
+            self._run_all_filters(profile, state, pod)
+        elif changed:
+            self._refresh_filters(profile, state, pod, changed)
         ok = self._ok.values
         return None if ok is True else ok
 
@@ -270,15 +296,8 @@ class TemplateAnswers(CachedAnswers):
             self._rows_version = self._ok.version
         return self._rows
 
-    def _refresh_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        size = len(self._table.nodes)
-        changed = self._filter_changes.changed(size >> 2)
-        if changed is None or self._skip != state.skip_filter & profile.declared:
-            self._run_all_filters(profile, state, pod)
-            return
-        if not changed:
-            return
-        node_changed = self._filter_changes.nodes_changed(size >> 2)
+    def _refresh_filters(self, profile: Profile, state: CycleState, pod: Pod, changed: list[int]) -> None:
+        node_changed = self._filter_changes.nodes_changed(len(self._table.nodes) >> 2)
         if node_changed is None:
             self._run_all_filters(profile, state, pod)
             return
@@ -290,7 +309,11 @@ class TemplateAnswers(CachedAnswers):
 
     def _shared(self, pod: Pod) -> ConstraintAnswers:
         """Return the answers that all templates with the constraints of a pod share."""
-        return self._by_constraints.of(self._table.templates.of(pod).constraints)
+        shared = self._constraint_answers
+        if shared is None or not shared.alive:
+            shared = self._by_constraints.of(self._table.templates.of(pod).constraints)
+            self._constraint_answers = shared
+        return shared
 
     def _run_all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         skip = profile.declared & state.skip_filter
@@ -298,7 +321,7 @@ class TemplateAnswers(CachedAnswers):
         nodes = Nodes(self._table)
         shared = self._shared(pod)
         shared_ok = shared.passing(filters.by_constraints, state, pod)
-        node_ok = passing_nodes(filters.others, state, pod, nodes, shared_ok)
+        node_ok = passing_nodes(filters.others, state, pod, nodes, shared_ok) if filters.others else shared_ok
         ok = passing_nodes(filters.by_pods, state, pod, nodes, node_ok)
         # Only now, because a plugin may have raised.
         self._skip, self._filters_singly = skip, filters.singly
@@ -342,14 +365,8 @@ class TemplateAnswers(CachedAnswers):
 
     # Scores
 
-    @property
-    def total(self) -> Ints:
-        """The weighted sum of the declared scorers that do not normalize; ``refresh_scores`` must have run."""
-        total: Ints = self._total.values
-        return total
-
     def add_summed_scores(self, row: int, scores: list[int]) -> None:
-        """Append the weighted scores of a row that ``total`` is the sum of, in the order of ``summed_names``."""
+        """Append the weighted scores that the sum of a row consists of, in the order of ``summed_names``."""
         if not self.summed_names:
             return
         place = len(scores)
@@ -361,16 +378,18 @@ class TemplateAnswers(CachedAnswers):
             scores.append(score)
         scores.insert(place, first)
 
-    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        """Update the scores of changed rows."""
-        size = len(self._table.nodes)
-        changed = self._score_changes.changed(size >> 2)
+    def sum_scores(self, profile: Profile, state: CycleState, pod: Pod) -> Ints:
+        """Update the scores of changed rows; return the weighted sum of the declared scorers that do not normalize."""
+        changed = self._score_changes.changed(len(self._table.nodes) >> 2)
         if changed is None or self._skip_score != state.skip_score & profile.declared:
             self._run_all_scorers(profile, state, pod)
-            return
-        if not changed:
-            return
-        node_changed = self._score_changes.nodes_changed(size >> 2)
+        elif changed:
+            self._refresh_scores(profile, state, pod, changed)
+        total: Ints = self._total.values
+        return total
+
+    def _refresh_scores(self, profile: Profile, state: CycleState, pod: Pod, changed: list[int]) -> None:
+        node_changed = self._score_changes.nodes_changed(len(self._table.nodes) >> 2)
         if node_changed is None:
             self._run_all_scorers(profile, state, pod)
             return
@@ -381,7 +400,7 @@ class TemplateAnswers(CachedAnswers):
         self._score_changes.advance()
 
     def highest(self, rows: Rows | None) -> HighestRows | BlockMaxima | None:
-        """Return ``total`` of the feasible rows, with LOWEST for the others; None if it is not maintained.
+        """Return the sum of the feasible rows, with LOWEST for the others; None if it is not maintained.
 
         It is maintained if all feasible rows are those that pass the declared filters, and few rows change.
         """
@@ -401,7 +420,7 @@ class TemplateAnswers(CachedAnswers):
             cursor.advance()
             self._maxima = None
             return None
-        total, maxima = self.total, self._maxima
+        total, maxima = self._total.values, self._maxima
         if changed is None or maxima is None or self._unchanged == 2:
             values = total.copy() if ok is True else np.where(ok, total, LOWEST)
             maxima = self._maxima = BlockMaxima(values) if size >= MANY_NODES else HighestRows(values)
@@ -416,20 +435,21 @@ class TemplateAnswers(CachedAnswers):
         scorers = profile.declared_scorers(skip)
         nodes = Nodes(self._table)
         raw = self._shared(pod).scores(scorers.by_constraints, state, pod)
-        for each in (*scorers.others, *scorers.by_pods):
-            raw[each.name] = AnswerColumn(call_score(each, state, pod, nodes), shared=True)
+        if scorers.others or scorers.by_pods:
+            raw = dict(raw)
+            for each in (*scorers.others, *scorers.by_pods):
+                raw[each.name] = AnswerColumn(call_score(each, state, pod, nodes), shared=True)
         total: Ints | int = 0
         parts: list[AnswerColumn] = []
-        for plugin in scorers.summed:
+        for number, plugin in enumerate(scorers.summed):
             scores = weighted_scores(plugin, state, pod, nodes)
-            shared = not isinstance(scores, int) and not (plugin.trusted and scores.flags.owndata)
-            if plugin is not scorers.summed[0]:
-                parts.append(_part(plugin, scores))
+            if number:
+                parts.append(_part(plugin, scores) if self._stored else AnswerColumn(scores, shared=True))
                 total += scores
             elif isinstance(scores, int):
                 total = np.full(len(nodes), scores, dtype=np.int64)
             else:
-                total = scores.copy() if shared else scores
+                total = scores if plugin.trusted and scores.flags.owndata else scores.copy()
         # Only now, because a plugin may have raised.
         self._skip_score, self._summed, self._summed_singly = skip, scorers.summed, scorers.singly
         self.raw, self._raw_by_node, self._raw_by_pods = raw, scorers.by_node, scorers.by_pods
@@ -446,7 +466,7 @@ class TemplateAnswers(CachedAnswers):
             self.raw[plugin.name].patch(rows, call_score(plugin, state, pod, nodes), len(self._table))
 
     def _rerun_summed(self, state: CycleState, pod: Pod, rows: list[int]) -> None:
-        """Run the scorers of ``total`` again for some rows."""
+        """Run the scorers of the sum again for some rows."""
         scorers, size, parts = self._summed, len(self._table.nodes), self._parts
         if not scorers:
             return
@@ -475,7 +495,9 @@ def _part(plugin: ScorePlugin, scores: Ints | int) -> AnswerColumn:
 class TemplateAnswerCache:
     """The cached answers of one profile, shared by templates with equal signatures.
 
-    The least recently used templates are dropped, together with what plugins have cached for them.
+    Many templates have only one pod. Answers are therefore stored when their signature is used again; those of a new
+    signature are in ``_new`` until the next one. The least recently used templates are dropped, together with what
+    plugins have cached for them.
     """
 
     def __init__(self, profile: Profile, *, budget_bytes: int = 128 << 20, templates: int = 8192) -> None:
@@ -487,7 +509,12 @@ class TemplateAnswerCache:
         self._by_signature = AnswerCache(
             lambda key: TemplateAnswers(table, key, shared), table.__len__, budget_bytes=budget_bytes
         )
-        self._by_template: OrderedDict[PodTemplate, TemplateAnswers] = OrderedDict()
+        #: The templates, with their answers if these are stored.
+        self._by_template: OrderedDict[PodTemplate, TemplateAnswers | None] = OrderedDict()
+        #: The answers for the last new signature.
+        self._new = self._by_signature.make(None)
+        #: The hashes of the signatures that were new. If two are equal, answers are only stored earlier.
+        self._used: set[int] = set()
         #: The template of the last call and its answers: the filters and scorers of an attempt use the same.
         self._last: tuple[PodTemplate | None, TemplateAnswers | None] = (None, None)
         self._profile = profile
@@ -510,6 +537,14 @@ class TemplateAnswerCache:
         if not answers.templates and answers.alive:
             self._by_signature.discard(answers)
 
+    def for_next(self, template: PodTemplate) -> TemplateAnswers:
+        """Return the answers for the next pod of a template, whose attempt then gets the same from ``of``."""
+        if self._last[0] is template and self._last[1] is self._new:
+            found = self._by_template[template] = self._store_new()
+            found.templates += 1
+            return found
+        return self.of(template)
+
     def of(self, template: PodTemplate) -> TemplateAnswers:
         """Return the answers for a template; new answers are empty."""
         last, found = self._last
@@ -520,12 +555,41 @@ class TemplateAnswerCache:
             self._by_template.move_to_end(template)
             self._by_signature.used(found)
         else:
-            found = self._by_signature.of(self._profile.signature(template))
-            self._by_template[template] = found
-            found.templates += 1
-            if len(self._by_template) > self._capacity:
-                oldest, dropped = self._by_template.popitem(last=False)
-                oldest.cache.clear()
-                self._release(dropped)
+            found = self._of_signature(template)
         self._last = template, found
+        return found
+
+    def _of_signature(self, template: PodTemplate) -> TemplateAnswers:
+        """Return the answers for a template that has none of its own."""
+        signature = self._profile.signature(template)
+        new, by_template = self._new, self._by_template
+        found = self._by_signature.find(signature)
+        if found is not None:
+            self._by_signature.used(found)
+        elif new.key == signature:
+            found = self._store_new()
+        elif (number := hash(signature)) in self._used:
+            found = self._by_signature.of(signature)
+            found.store()
+        else:
+            if len(self._used) >= self._capacity:
+                self._used.clear()
+            self._used.add(number)
+            new.restart(signature)
+        by_template[template] = found
+        if found is not None:
+            found.templates += 1
+        if len(by_template) > self._capacity:
+            oldest, dropped = by_template.popitem(last=False)
+            oldest.cache.clear()
+            if dropped is not None:
+                self._release(dropped)
+        return new if found is None else found
+
+    def _store_new(self) -> TemplateAnswers:
+        """Store the answers for the last new signature, which a template uses again."""
+        found = self._new
+        found.store()
+        self._by_signature.add(found)
+        self._new = self._by_signature.make(None)
         return found

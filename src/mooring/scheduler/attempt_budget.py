@@ -10,17 +10,17 @@ reject it would punish the wrong tenant. The time that custom plugins use does n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
 from mooring.api.affinity import NodeSelectorTerm, PodAffinity
 from mooring.api.meta import LabelSelector
 from mooring.api.pod import Pod
-from mooring.checkpoints import AbortedError, PausableSteps, Pauses
+from mooring.checkpoints import AbortedError, PausableCall, PausableSteps, Pauses
 from mooring.framework.state import CycleState
 from mooring.scheduler.attempt_results import ScheduleFailure, budget_exceeded
-from mooring.scheduler.extenders import Reply, Request, Steps
+from mooring.scheduler.extenders import Steps
 
 Outcome = TypeVar("Outcome")
 
@@ -46,12 +46,42 @@ class AttemptBudget:
         pod_seconds: float = _POD_SECONDS,
     ) -> None:
         self._pauses = Pauses(slice_seconds)
+        self._call_pauses = Pauses(slice_seconds)
+        #: The last pausable call.
+        self._call: PausableCall | None = None
         self._large_pod_seconds = large_pod_seconds
         self._pod_seconds = pod_seconds
 
-    def run(self, steps: Steps[Outcome], pod: Pod, state: CycleState) -> Steps[Outcome | ScheduleFailure]:
-        """Run the steps of an attempt within the budget; they also pause, and then yield no requests."""
-        paused = self.pausable(steps, pod)
+    def pausable(self, attempts: Callable[[], None]) -> PausableCall:
+        """Return a call that makes attempts; it pauses within those that take long."""
+        self._call = PausableCall(attempts, self._call_pauses)
+        return self._call
+
+    def run(
+        self, steps: Steps[Outcome], pod: Pod, state: CycleState, *, requests: bool = True
+    ) -> Steps[Outcome | ScheduleFailure]:
+        """Run the steps of an attempt within the budget; unless a ``pausable`` call pauses, they pause by yielding ().
+
+        ``requests`` tells whether the steps may yield requests to extenders.
+        """
+        call = self._call
+        if requests or call is None or not call.is_current:
+            return self._run_paused(steps, pod, state)
+        return self._run_within(call, steps, pod, state)
+
+    def _run_within(
+        self, call: PausableCall, steps: Steps[Outcome], pod: Pod, state: CycleState
+    ) -> Steps[Outcome | ScheduleFailure]:
+        call.start_decision(partial(self._refuse, pod))
+        try:
+            return (yield from steps)
+        except AbortedError as error:
+            return budget_exceeded(str(error), state, BACKOFF_SECONDS)
+        finally:
+            call.end_decision()
+
+    def _run_paused(self, steps: Steps[Outcome], pod: Pod, state: CycleState) -> Steps[Outcome | ScheduleFailure]:
+        paused = PausableSteps(steps, self._pauses, partial(self._refuse, pod))
         try:
             replies = None
             while not paused.advance(replies):
@@ -62,12 +92,6 @@ class AttemptBudget:
             paused.close()
             raise
         return paused.result
-
-    def pausable(
-        self, steps: Steps[Outcome], pod: Pod
-    ) -> PausableSteps[tuple[Request, ...], tuple[Reply, ...], Outcome]:
-        """Return steps that pause, and that raise AbortedError with a message when the limit is exceeded."""
-        return PausableSteps(steps, self._pauses, partial(self._refuse, pod))
 
     def _refuse(self, pod: Pod, seconds: float) -> str:
         """Return why an attempt that has used some CPU seconds may not continue; empty if it may."""

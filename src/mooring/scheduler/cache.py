@@ -30,6 +30,8 @@ class Cache:
     def __init__(self, release: Release = NEWEST) -> None:
         self.table = NodeTable(release)
         self.objects = ObjectStore()
+        #: All pods, with or without a node.
+        self.pods = self.objects.lister(Pod)
         self.nominator = Nominator()
         #: The table's pods whose binding was decided but not observed yet, by uid.
         self.assumed = self.table.assumed
@@ -67,15 +69,20 @@ class Cache:
             return
         if pod.spec.node_name:
             self.put_placed(pod)
-            return
-        self.objects.put(pod)
-        if pod.status.nominated_node_name and pod.uid not in self.table.pods and not pod.spec.scheduling_gates:
-            self.nominate(pod, pod.status.nominated_node_name)  # a gated pod reserves no room yet
+        else:
+            self.put_waiting(pod)
+
+    def put_waiting(self, pod: Pod) -> None:
+        """Apply a pod without a node that was added or updated, and is not finished."""
+        self.pods.put(pod)
+        nominated = pod.status.nominated_node_name
+        if nominated and pod.uid not in self.table.pods and not pod.spec.scheduling_gates:
+            self.nominate(pod, nominated)  # a gated pod reserves no room yet
 
     def put_placed(self, pod: Pod) -> None:
         """Apply a pod with a node that was added or updated, and is not finished."""
         uid = pod.metadata.uid
-        self.objects.lister(Pod).put(pod)
+        self.pods.put(pod)
         self.nominator.remove(uid)
         self.assumed.discard(uid)
         self.table.add_pod(pod)
@@ -110,7 +117,7 @@ class Cache:
 
     def start_eviction(self, pod: Pod) -> None:
         """Count a pod as being evicted until it is deleted or ``eviction_failed`` is called."""
-        known = self.objects.lister(Pod).get(pod.name, pod.namespace)
+        known = self.pods.get(pod.name, pod.namespace)
         if known is not None and known.uid == pod.uid:
             self.table.evicting.add(pod.uid)
             self._touch(pod)

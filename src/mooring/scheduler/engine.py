@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from mooring.api.meta import KubeObject
+from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.api_clients import ApiReader, Binder, ClaimWriter, VolumeWriter
@@ -137,6 +138,10 @@ class Engine(ScheduleOne):
         If a pod is invalid, this raises before any of them is applied.
         """
         return self._handlers.put_new_pods(pods)
+
+    def put_new_nodes(self, nodes: Iterable[Node]) -> list[Node]:
+        """Apply nodes of a list together, in the same way."""
+        return self._handlers.put_new_nodes(nodes)
 
     def remove(self, item: KubeObject) -> None:
         """Apply an object's deletion; deferred while the lock is held."""

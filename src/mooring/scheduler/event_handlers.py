@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.columns.new_nodes import add_new_nodes
 from mooring.framework.custom_resources import event_name
 from mooring.framework.events import ActionType
 from mooring.scheduler.cache import Cache
@@ -28,10 +29,12 @@ class EventHandlers:
     def put(self, item: KubeObject) -> None:
         """Handle an added or changed object."""
         if isinstance(item, Pod):
-            if item.spec.node_name and not item.is_finished:
+            if item.is_finished:
+                self._remove_pod(item)
+            elif item.spec.node_name:
                 self._put_placed(item)
             else:
-                self._put_pod(item)
+                self._put_waiting(item)
         elif isinstance(item, Node):
             self._put_node(item)
         else:
@@ -41,11 +44,11 @@ class EventHandlers:
             self.queue.on_event(event_name(type(item)), action, old, item)
 
     def put_new_pods(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Handle the pods of a list that run on a node, at start-up, when nothing refers to them yet.
+        """Handle the pods of a list that run on a node or wait for one, at start-up, when nothing refers to them yet.
 
-        Return those that are not handled. If a pod is invalid, this raises before any of them is handled.
+        Return those that are not handled. If a pod with a node is invalid, this raises before any of them is handled.
         """
-        lister, table = self.cache.objects.lister(Pod), self.cache.table
+        lister, table = self.cache.pods, self.cache.table
         pods = list(pods)
         new = lister.unknown(
             pod for pod in pods if pod.spec.node_name and pod.metadata.uid not in table.pods and not pod.is_finished
@@ -61,7 +64,40 @@ class EventHandlers:
         lister.put_all(new)
         if self.observer is not None:
             self.observer.scheduled_pods_added(new)
-        return others
+        return self._put_new_waiting(others)
+
+    def _put_new_waiting(self, pods: list[Pod]) -> list[Pod]:
+        """Handle those pods that are new and wait for a node, with fewer calls than one by one. Return the others."""
+        lister, observer, queue = self.cache.objects.lister(Pod), self.observer, self.queue
+        runners = self.profiles.runners
+        usual = [
+            pod
+            for pod in pods
+            if not (pod.spec.node_name or pod.status.nominated_node_name or pod.is_finished)
+            and pod.spec.scheduler_name in runners
+            and self._takes(pod)
+        ]
+        new = lister.unknown(usual)
+        for number, pod in enumerate(new):
+            try:
+                lister.put(pod)
+                if observer is not None:
+                    observer.unscheduled_pod_added(pod)
+                queue.add(pod)
+            except Exception:  # the caller applies it once more, and reports the error
+                new = new[:number]
+                break
+        if not new:
+            return pods
+        found = set(map(id, new))
+        return [pod for pod in pods if id(pod) not in found]
+
+    def put_new_nodes(self, nodes: Iterable[Node]) -> list[Node]:
+        """Handle the nodes of a list at start-up, when no pod waits for an event.
+
+        Return those that are not handled. If a node is invalid, this raises before any of them is handled.
+        """
+        return add_new_nodes(self.cache.table, nodes)
 
     def remove(self, item: KubeObject) -> None:
         """Handle a deleted object."""
@@ -80,7 +116,7 @@ class EventHandlers:
         now = profiles.runners.keys()
         if before == now:
             return
-        for pod in list(self.cache.objects.lister(Pod).list()):
+        for pod in list(self.cache.pods.list()):
             if pod.node_name:
                 continue
             if pod.scheduler_name in before - now:
@@ -120,32 +156,31 @@ class EventHandlers:
         """Requeue pods of the same or a lower priority: the nomination had reserved room on the node."""
         self.queue.assigned_pod_deleted(pod, only=lambda other: other.priority <= pod.priority)
 
-    def _put_pod(self, pod: Pod) -> None:
-        """Handle a pod that is finished or has no node."""
-        if pod.is_finished:
-            self._remove_pod(pod)
-        elif pod.scheduler_name in self.profiles.runners:
+    def _put_waiting(self, pod: Pod) -> None:
+        """Handle a pod without a node."""
+        if pod.scheduler_name in self.profiles.runners:
             if self._takes(pod):
                 self._put_unscheduled(pod)
             else:
                 self._put_foreign(pod)
         else:
-            self.cache.objects.put(pod)  # another scheduler's pod, but plugins may count it
+            self.cache.pods.put(pod)  # another scheduler's pod, but plugins may count it
 
     def _put_placed(self, pod: Pod) -> None:
         """Handle a pod with a node: most often the binding of an assumed pod, or a report of the kubelet."""
         cache, observer, uid = self.cache, self.observer, pod.metadata.uid
         known = cache.table.pods.get(uid)
-        if known is None and cache.objects.lister(Pod).get(pod.name, pod.namespace) is None:
+        if known is None and cache.pods.get(pod.name, pod.namespace) is None:
             self._add_placed(pod)
             return
         old = known.pod if known is not None and uid not in cache.assumed else None
-        waited = old is None and observer is not None and observer.logs and self._unscheduled(pod) is not None
+        logged = old is None and observer is not None and observer.logs
+        waited = logged and self._unscheduled(pod) is not None
         cache.put_placed(pod)
         self.queue.delete(pod)
         if observer is not None:
             observer.left(pod)
-            if old is None and observer.logs:
+            if logged:
                 observer.scheduled_pod_added(pod, waited=waited)
         if old is None:
             self.queue.assigned_pod_added(pod)  # as in kube-scheduler, only when the binding is observed
@@ -154,7 +189,7 @@ class EventHandlers:
 
     def _add_placed(self, pod: Pod) -> None:
         """Handle a pod that is new and has a node, as most pods at start-up: nothing else refers to it yet."""
-        self.cache.objects.put(pod)
+        self.cache.pods.put(pod)
         self.cache.table.add_pod(pod)
         if self.observer is not None:
             self.observer.scheduled_pod_added(pod, waited=False)
@@ -162,7 +197,8 @@ class EventHandlers:
 
     def _unscheduled(self, pod: Pod) -> Pod | None:
         """Return the cached version of a pod if it has no node and an active profile."""
-        old = self.cache.objects.lister(Pod).get(pod.name, pod.namespace)
+        metadata = pod.metadata
+        old = self.cache.pods.get(metadata.name, metadata.namespace or "default")
         if old is None or old.uid != pod.uid or old.node_name or old.scheduler_name not in self.profiles.runners:
             return None
         return old if self._takes(old) else None
@@ -177,11 +213,11 @@ class EventHandlers:
         if pod.uid not in self.cache.assumed and self.queue.find(pod.key) is not None:
             self._abandon(pod)
         self.cache.nominator.remove(pod.uid)
-        self.cache.put(pod)
+        self.cache.put_waiting(pod)
 
     def share_changed(self) -> None:
         """Take over the unscheduled pods that this scheduler decides about now, and give up the others."""
-        for pod in list(self.cache.objects.lister(Pod).list()):
+        for pod in list(self.cache.pods.list()):
             if pod.node_name or pod.scheduler_name not in self.profiles.runners or pod.uid in self.cache.table.pods:
                 continue
             if not self._takes(pod):
@@ -191,15 +227,15 @@ class EventHandlers:
 
     def _put_unscheduled(self, pod: Pod) -> None:
         old = self._unscheduled(pod)
-        if pod.uid in self.cache.assumed:
-            self.cache.objects.put(pod)
+        if pod.metadata.uid in self.cache.assumed:
+            self.cache.pods.put(pod)
             if pod.is_terminating and (old is None or not old.is_terminating):
                 self._assumed_pod_terminates(pod)
             return
         if old is None:
             self._add_unscheduled(pod)
             return
-        self.cache.put(pod)
+        self.cache.put_waiting(pod)
         before, now = old.status.nominated_node_name, pod.status.nominated_node_name
         if before and not now:
             self.cache.nominator.remove(pod.uid)
@@ -208,7 +244,7 @@ class EventHandlers:
             self._nomination_ended(old)
 
     def _add_unscheduled(self, pod: Pod) -> None:
-        self.cache.put(pod)  # with its nomination, if it has one
+        self.cache.put_waiting(pod)  # with its nomination, if it has one
         if self.observer is not None:
             self.observer.unscheduled_pod_added(pod)
         self.queue.add(pod)

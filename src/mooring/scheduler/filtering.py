@@ -57,6 +57,8 @@ class Filtering:
             ok = self._mask_among(self.profile.filters, state, pod, among)
         if self.nominator:
             ok = self._without_crowded(state, pod, self._as_mask(ok))
+        if wanted is None and ok is None and not self._singles and self.table.share is None:
+            return None, len(self.table.nodes)
         if self.table.share is not None:  # nodes of other members only if no own node is feasible
             own = self._as_mask(ok) & self.table.share.mask(self.table)
             found = self._find(state, pod, template, own, among, wanted)
@@ -91,7 +93,7 @@ class Filtering:
         """Return which rows pass all filters that work on columns (None: all). Do not modify it: it may be cached."""
         if among is not None:
             return self._mask_among(self._in_bulk, state, pod, among)
-        answers = self._answers.of(template)
+        answers = self._answers.for_next(template)
         ok = answers.passing(self.profile, state, pod)
         nodes, skip = Nodes(self.table), state.skip_filter
         found: list[Verdicts] = []

@@ -325,7 +325,9 @@ class Profile:
         parts: list[Hashable] = [template.constraints] if self._signs_constraints else []
         if self._signs_requests:
             parts.append(template.resource_key)
-        return tuple(parts + [sign(template) for sign in self._signers])
+        if self._signers:
+            parts += [sign(template) for sign in self._signers]
+        return tuple(parts)
 
     def _make_signers(self) -> None:
         parts: dict[str, str] = {name: self._part(name) for name in sorted(self.declared)}

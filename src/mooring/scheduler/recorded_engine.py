@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from mooring.api.meta import KubeObject
+from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import event_name
@@ -102,6 +103,9 @@ class _Handlers(EventHandlers):
 
     def put_new_pods(self, pods: Iterable[Pod]) -> list[Pod]:
         return list(pods)  # each event is recorded
+
+    def put_new_nodes(self, nodes: Iterable[Node]) -> list[Node]:
+        return list(nodes)
 
     def remove(self, item: KubeObject) -> None:
         recorder = self.recorder

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.api.scheduling import NativePodGroup
+from mooring.checkpoints import PausableCall
 from mooring.framework.device_allocations import claim_statuses
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
@@ -171,7 +172,15 @@ class ScheduleOne:
         extenders = self._extenders.deciding(queued.pod) if self._extenders is not None else ()
         attempt = SchedulePod(runner, queued.pod, extenders, evaluation, in_group=in_group, rows=rows)
         steps = attempt.steps()
-        return steps if self._budget is None else self._budget.run(steps, queued.pod, attempt.state)
+        budget = self._budget
+        return steps if budget is None else budget.run(steps, queued.pod, attempt.state, requests=bool(extenders))
+
+    def pausable(self, attempts: Callable[[], None]) -> PausableCall | None:
+        """Return a call that makes attempts, and pauses within those that take long; None if none may pause.
+
+        While it pauses, hold the lock.
+        """
+        return None if self._budget is None else self._budget.pausable(attempts)
 
     def asks_extenders(self, pods: Iterable[Pod]) -> bool:
         """Return whether an extender is interested in one of some pods."""

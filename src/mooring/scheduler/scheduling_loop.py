@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from mooring.api.pod import Pod
+from mooring.checkpoints import PausableCall
 from mooring.logs import lines_together
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.scheduler.engine import Engine
@@ -63,6 +64,8 @@ class SchedulingLoop:
         self._finishing = False
         #: The bound pods that are reported before the event loop waits again: together, which takes less time.
         self._bound: list[AssumedPod] = []
+        #: The outcomes of attempts that have not been handled.
+        self._outcomes: list[AssumedPod | FailedAttempt | PendingAttempt | None] = []
         #: How many binding cycles are running.
         self.binding = 0
         #: Whether the maximum number of writes was reached, and decisions have not continued.
@@ -116,21 +119,45 @@ class SchedulingLoop:
         """Run attempts for a few milliseconds, or until one awaits extenders or pauses."""
         if not self._may_decide():
             return
+        attempts = self._engine.pausable(self._attempt_some)
+        try:
+            if attempts is None:
+                self._attempt_some()
+            elif not attempts.advance():
+                self._engine.lock.take()
+                self._pending = self.start(self._continue(attempts))
+        finally:
+            self._handle_outcomes()
+
+    def _attempt_some(self) -> None:
         engine, until = self._engine, time.perf_counter() + _SLICE_SECONDS
         room = _MAX_IN_FLIGHT - self._in_flight()
-        outcomes: list[AssumedPod | FailedAttempt | None] = []
+        while room > 0 and engine.ready:
+            outcome = engine.schedule_one()
+            room -= isinstance(outcome, AssumedPod)
+            self._outcomes.append(outcome)
+            if time.perf_counter() > until or engine.lock.held:
+                return
+
+    async def _continue(self, attempts: PausableCall) -> None:
+        """Finish an attempt that pauses. It holds the lock, so no other attempt starts."""
         try:
-            while room > 0 and engine.ready:
-                outcome = engine.schedule_one()
-                if isinstance(outcome, PendingAttempt):
-                    self._pending = self.start(self._complete(outcome))
-                    return
-                room -= isinstance(outcome, AssumedPod)
-                outcomes.append(outcome)
-                if time.perf_counter() > until:
-                    return
-        finally:  # no task starts before the slice ends, and together they start in less time
-            for outcome in outcomes:
+            finished = False
+            while not finished:
+                await asyncio.sleep(0)
+                finished = attempts.advance()
+        finally:
+            attempts.close()
+            self._engine.lock.release()
+            self._handle_outcomes()
+
+    def _handle_outcomes(self) -> None:
+        """Handle the outcomes of a slice: no task starts before it ends, and together they start in less time."""
+        outcomes, self._outcomes = self._outcomes, []
+        for outcome in outcomes:
+            if isinstance(outcome, PendingAttempt):
+                self._pending = self.start(self._complete(outcome))
+            else:
                 self._handle(outcome)
 
     async def _complete(self, pending: PendingAttempt) -> None:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.checkpoints import checkpoint
+from mooring.columns.answer_cache import AnswerColumn
 from mooring.columns.block_maxima import BlockMaxima
 from mooring.columns.highest_rows import HighestRows
 from mooring.columns.nodes import Nodes
@@ -26,7 +27,7 @@ from mooring.config.model import TieBreak
 from mooring.framework.plugin_errors import contain
 from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState, StateKey
-from mooring.framework.status import SKIP_TEMPLATE, SKIP_THIS_VERSION, SUCCESS, Code, Status
+from mooring.framework.status import SKIP_TEMPLATE, SKIP_THIS_VERSION, Code, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.observe.decision_records import Candidate, best_places
 from mooring.scheduler.answer_cache import TemplateAnswerCache
@@ -50,7 +51,7 @@ class ScoreSteps(msgspec.Struct, frozen=True):
     weighted: Ints
 
 
-class Totals(msgspec.Struct, frozen=True, gc=False):
+class Totals(msgspec.Struct, gc=False):
     """The weighted sums of the feasible nodes' scores. Do not modify or store the vector: it may be cached."""
 
     values: Ints
@@ -62,6 +63,8 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
     #: The same values in a form that finds the highest one fast, if it is maintained. Nodes that are not feasible have
     #: the value LOWEST.
     highest: HighestRows | BlockMaxima | None = None
+    #: The places of the highest values in ascending order, if the selection has searched for them.
+    best: Rows | None = None
 
 
 class Scoring:
@@ -90,12 +93,18 @@ class Scoring:
         constant_answers: list[str] = []
         skipped: list[str] = []
         entries: dict[StateKey[Any], Any] = {}
+        constant = calls.constant
         for bound in calls.plugins:
-            before = len(state) if bound.name in calls.constant else None
+            before = len(state) if bound.name in constant else None
             checkpoint()
             try:
                 answer = bound.call(state, pod, nodes)
-                status = SUCCESS if answer is None else answer if type(answer) is Status else as_status(answer)
+                if answer is None:
+                    if before is not None:
+                        constant_answers.append(bound.name)
+                        entries |= state.written_since(before)
+                    continue
+                status = answer if type(answer) is Status else as_status(answer)
             except BaseException as error:
                 contain(error)
                 raise failure(f'running PreScore plugin "{bound.name}"', bound.name, error) from error
@@ -126,7 +135,7 @@ class Scoring:
             trace.pre_scored = perf_counter()
         kept: Weighted | None = [] if trace is not None and trace.ranks else None
         answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
+        summed = answers.sum_scores(self.profile, state, pod)
         total: Ints | None = None  # the scores that differ, except the cached sum
         same = 0  # the score that all nodes share
         for plugin in self._normalized:
@@ -134,8 +143,11 @@ class Scoring:
             if column is None:
                 continue
             raw = column.values
-            chosen = raw if rows is None or isinstance(raw, int) else raw.take(rows)
-            score = self._finish(plugin, state, pod, chosen)
+            score = (
+                self._finish(plugin, state, pod, raw)
+                if isinstance(raw, int)
+                else self._finish_column(plugin, state, pod, column, rows)
+            )
             if kept is not None:
                 kept.append((plugin.name, score))
             if isinstance(score, int):
@@ -159,19 +171,17 @@ class Scoring:
             highest = answers.highest(rows)
             if highest is not None:
                 return Totals(highest.values, same, None, highest)
-        cached = answers.total if rows is None else answers.total.take(rows)
+        cached = summed if rows is None else summed.take(rows)
         return Totals(cached if total is None else cached + total, same, rows)
 
     def declared_sum(self, state: CycleState, pod: Pod, template: PodTemplate) -> Ints:
         """Return the weighted sum of the declared scorers that do not normalize, for all rows. Do not modify it."""
-        answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
-        return answers.total
+        return self._answers.of(template).sum_scores(self.profile, state, pod)
 
     def raw_scores(self, state: CycleState, pod: Pod, template: PodTemplate) -> list[Ints]:
         """Return the raw scores of the declared scorers that normalize, for all rows, unless all rows have the same."""
         answers = self._answers.of(template)
-        answers.refresh_scores(self.profile, state, pod)
+        answers.sum_scores(self.profile, state, pod)
         columns = (column.values for column in answers.raw.values())
         return [values for values in columns if isinstance(values, np.ndarray)]
 
@@ -181,16 +191,35 @@ class Scoring:
 
     def rank(self, trace: Trace, template: PodTemplate, totals: Totals, place: int) -> None:
         """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
-        places = self._places = best_places(totals.values, place, trace.ranks, self._places)
-        answers, nodes, rows, found = self._answers.of(template), self.table.nodes, totals.rows, []
-        trace.scorers = (*[name for name, _ in self._kept], *answers.summed_names)
-        kept = [score for _, score in self._kept]
+        places = self._places = _next_places(totals, place, trace.ranks, self._places)
+        answers, nodes, rows, values = self._answers.of(template), self.table.nodes, totals.rows, totals.values
+        kept, found = self._kept, []
+        trace.scorers = (*[name for name, _ in kept], *answers.summed_names)
         for each in places:
             row = each if rows is None else rows.item(each)
-            scores = [score if isinstance(score, int) else int(score[each]) for score in kept]
+            scores: list[int] = []
+            for _, score in kept:  # not a comprehension, which is a call
+                scores.append(score if isinstance(score, int) else score.item(each))
             answers.add_summed_scores(row, scores)
-            found.append(Candidate(nodes[row].name, totals.values.item(each) + totals.same, tuple(scores)))
+            found.append(Candidate(nodes[row].name, values.item(each) + totals.same, tuple(scores)))
         trace.candidates = tuple(found)
+
+    def _finish_column(
+        self, plugin: ScorePlugin, state: CycleState, pod: Pod, column: AnswerColumn, rows: Rows | None
+    ) -> Ints | int:
+        """Normalize and weight the scores of some rows (None: all).
+
+        Templates with equal constraints share the column, and often have the same feasible rows; to normalize takes
+        longer than everything else here. Therefore the result of a built-in plugin is cached with the column.
+        """
+        known = column.derived
+        if known is not None and known[0] == column.version and known[1] is rows:
+            cached: Ints | int = known[2]
+            return cached
+        score = self._finish(plugin, state, pod, column.values if rows is None else column.values.take(rows))
+        if plugin.trusted:
+            column.derived = column.version, rows, score
+        return score
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
         """Normalize, check and weight scores."""
@@ -244,6 +273,22 @@ class Scoring:
         return found
 
 
+def _next_places(totals: Totals, chosen: int, count: int, guess: list[int]) -> list[int]:
+    """Return what ``best_places`` returns, without a search if enough places are as good as the chosen one."""
+    best, values = totals.best, totals.values
+    if best is None or len(best) < count:
+        return best_places(values, chosen, count, guess)
+    highest, size = values.item(chosen), len(values)
+    places = [chosen]
+    for each in guess:
+        if len(places) < count and each < size and each != chosen and values.item(each) == highest:
+            places.append(each)
+    if len(places) < count:
+        others = [each for each in best[: 2 * count].tolist() if each not in places]
+        places += others[: count - len(places)]
+    return places
+
+
 def _check_range(plugin: ScorePlugin, scores: Ints | int) -> None:
     low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
     wrong = low if low < 0 else high if high > MAX_NODE_SCORE else None
@@ -264,21 +309,22 @@ class Selection:
 
     def pick(self, totals: Ints, rows: Rows | None) -> int:
         """Return the place of the highest total; ``rows`` has the rows of the totals (None: all rows)."""
-        best = int(totals.argmax())
-        (tied,) = (totals == totals.item(best)).nonzero()
-        if len(tied) == 1:
-            return best
-        if self._order is None:
-            place = int(self._rng.random() * len(tied))
-        else:
-            place = int(self._order.ranks()[tied if rows is None else rows[tied]].argmin())
-        return int(tied[place])
+        return self.pick_place(Totals(totals, 0, rows))
 
     def pick_place(self, totals: Totals) -> int:
         """Return the place that ``pick`` returns, faster if the highest totals are maintained."""
         if totals.highest is not None and self._order is None:
             return totals.highest.choose(self._rng.random)
-        return self.pick(totals.values, totals.rows)
+        values, rows = totals.values, totals.rows
+        tied = totals.best = (values == values.item(int(values.argmax()))).nonzero()[0]
+        if len(tied) == 1:
+            number = 0
+        elif self._order is None:
+            number = int(self._rng.random() * len(tied))
+        else:
+            number = int(self._order.ranks()[tied if rows is None else rows[tied]].argmin())
+        place: int = tied.item(number)
+        return place
 
     def order(self, rows: Rows) -> Rows | None:
         """Return the fixed order, as places in ``rows``, in which nodes with equal totals are taken; None if random."""

@@ -97,7 +97,7 @@ class TemplateCalls:
         if calls is None:
             # Many templates have only one pod, so caching per template starts with the second.
             template.cache[self] = self._second
-            calls = self._of_constraints(template)
+            calls = self._shared.get(template.constraints) or self._of_constraints(template)
         elif calls is self._second:
             shared = self._of_constraints(template)
             calls = template.cache[self] = shared.narrowed(self._constant, self._skippers, self._builtin)

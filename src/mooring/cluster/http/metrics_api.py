@@ -7,14 +7,13 @@ the pods.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from aiohttp import web
-
 from mooring.api.quantity import is_quantity, milli_value, value
 from mooring.apiserver.documents import Document, nested_field, rfc3339
 from mooring.cluster.errors import method_not_allowed
 from mooring.cluster.http.api import Api
 from mooring.cluster.http.request_info import RequestInfo, selection_predicate
 from mooring.cluster.http.responses import json_response
+from mooring.late_certificates import web
 
 USAGE: Final = "mooring.dev/usage"
 _WINDOW: Final = "30s"

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
 
 from mooring.apiserver.documents import Document, rfc3339
 from mooring.apiserver.field_errors import invalid, required
@@ -29,6 +28,7 @@ from mooring.cluster.request_context import RequestContext
 from mooring.cluster.schema.strict_decoding import DecodeError, check, prune_custom
 from mooring.cluster.server_side_apply import managed_fields
 from mooring.cluster.store import Stored
+from mooring.late_certificates import web
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"

@@ -5,8 +5,6 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from aiohttp import web
-
 from mooring.api.label_selectors import parse_int
 from mooring.apiserver.documents import Document
 from mooring.cluster.api_resource import Resource
@@ -19,6 +17,7 @@ from mooring.cluster.pagination import Page
 from mooring.cluster.store import Stored, encode
 from mooring.cluster.table_printer import partial_metadata, table_document, table_rows
 from mooring.cluster.watch import Transform, Watcher
+from mooring.late_certificates import web
 
 #: Seconds between bookmarks.
 BOOKMARK_EVERY: Final = 60.0

@@ -4,10 +4,9 @@ import functools
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from aiohttp import web
-
 from mooring.cluster.errors import ApiError, not_acceptable
 from mooring.cluster.store import encode
+from mooring.late_certificates import web
 
 _HEADERS: Final = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
 

@@ -1,13 +1,10 @@
 """The HTTP server, which authenticates, authorizes and dispatches requests."""
 
+from __future__ import annotations
+
 import asyncio
 import ssl
-from typing import Any, Final
-
-from aiohttp import StreamReader, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http_parser import RawRequestMessage
-from aiohttp.web_protocol import RequestHandler
+from typing import TYPE_CHECKING, Any, Final
 
 from mooring.cluster.api_resource import METRICS
 from mooring.cluster.auth.authorization import Attributes, forbidden_message, is_allowed
@@ -28,6 +25,13 @@ from mooring.cluster.http.request_info import RequestInfo, flag, parse_path, req
 from mooring.cluster.http.responses import error_response, json_response, wants_aggregated_discovery
 from mooring.cluster.request_context import RequestContext, User
 from mooring.http_listener import ConnectionLimits, Listener
+from mooring.late_certificates import web
+
+if TYPE_CHECKING:
+    from aiohttp import StreamReader
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http_parser import RawRequestMessage
+    from aiohttp.web_protocol import RequestHandler
 from mooring.unexpected_errors import report_unexpected
 
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -184,7 +188,7 @@ def _request(
     payload: StreamReader,
     protocol: RequestHandler,
     writer: AbstractStreamWriter,
-    task: "asyncio.Task[None]",
+    task: asyncio.Task[None],
 ) -> web.BaseRequest:
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_BODY)

@@ -5,8 +5,6 @@ import os
 import platform
 from typing import Final
 
-from aiohttp import web
-
 from mooring.apiserver.documents import Document, nested_field, rfc3339
 from mooring.cluster.auth.authentication import BoundObject
 from mooring.cluster.errors import (
@@ -30,6 +28,7 @@ from mooring.cluster.openapi_protobuf import OPENAPI_V2_PROTOBUF
 from mooring.cluster.request_context import RequestContext, User
 from mooring.cluster.scale import scale_of, set_scale
 from mooring.cluster.schema.shape import VERSION
+from mooring.late_certificates import web
 
 _BINDING: Final = "io.k8s.api.core.v1.Binding"
 _EVICTION: Final = "io.k8s.api.policy.v1.Eviction"

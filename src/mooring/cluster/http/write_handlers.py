@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from aiohttp import web
-
 from mooring.apiserver.documents import Document
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.auth.authorization import Attributes, forbidden_message, is_allowed
@@ -19,6 +17,7 @@ from mooring.cluster.http.responses import json_response
 from mooring.cluster.kinds.event import new_event_errors
 from mooring.cluster.request_context import RequestContext
 from mooring.cluster.store import Stored
+from mooring.late_certificates import web
 
 _ORPHANS: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set"

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from aiohttp import web
 
 from mooring.api.core import Namespace
 from mooring.api.volcano import Queue
@@ -17,6 +16,7 @@ from mooring.apiserver.documents import Document
 from mooring.apiserver.volcano_admission.review import HOOKS, Admission, AdmissionSettings, Hook, Request
 from mooring.controllers.jobs.job_admission import PluginRules
 from mooring.controllers.reconciler import Context
+from mooring.late_certificates import web
 from mooring.live.endpoints.endpoint_auth import HttpError
 from mooring.live.endpoints.endpoint_server import EndpointServer
 from mooring.unexpected_errors import shortened

@@ -7,11 +7,11 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 
 from mooring.batch.session import NodeUsage
 from mooring.config.durations import SECOND, DurationError, parse_duration
+from mooring.late_certificates import aiohttp
 from mooring.logs import get_logger
 from mooring.unexpected_errors import report_unexpected
 

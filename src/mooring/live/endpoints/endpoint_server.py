@@ -11,25 +11,26 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
-from aiohttp import web
 
-from mooring import __version__
-from mooring.api.label_selectors import parse_int
 from mooring.certificates import Certificate
 from mooring.checkpoints import checkpoints_passed
-from mooring.http_listener import ConnectionLimits, Listener
 from mooring.kube import Access
+from mooring.listening_sockets import open_sockets, port_of
 from mooring.live.endpoints.endpoint_auth import AuthSettings, EndpointAuth, HttpError
 from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
 from mooring.logs import get_logger
-from mooring.unexpected_errors import report_unexpected, shortened
+
+if TYPE_CHECKING:
+    from mooring.http_listener import ConnectionLimits, Listener
+    from mooring.late_certificates import web
 
 log = get_logger("mooring.live")
 
@@ -44,8 +45,6 @@ _WORKING_SECONDS = 300.0
 _HEARTBEAT_SECONDS = 1.0
 #: The time between two checks for changed certificate files.
 _RENEW_SECONDS = 10.0
-#: The default and the maximum number of listed decisions.
-_DECISIONS, _MAX_DECISIONS = 100, 1000
 
 
 class ServerError(ValueError):
@@ -126,6 +125,18 @@ class Extension(Protocol):
         """Add the routes. Each handler authorizes its requests itself, with ``server.authorize``."""
 
 
+class LateExtensions:
+    """Extensions that are made for the first client, because they take long to import."""
+
+    def __init__(self, make: Callable[[], Iterable[Extension]]) -> None:
+        self._make = make
+
+    def add_routes(self, app: web.Application, server: EndpointServer) -> None:
+        """Make the extensions and add their routes."""
+        for each in self._make():
+            each.add_routes(app, server)
+
+
 class EndpointServer:
     """A server of the endpoints on its own thread, between ``start`` and ``stop``."""
 
@@ -150,9 +161,9 @@ class EndpointServer:
         self._settings = settings
         self._sources = sources
         self._auth = auth
-        self._limits = limits or ConnectionLimits()
+        self._limits = limits
         self._extensions = extensions
-        #: Accepts the connections, in the server's thread.
+        #: Accepts the connections, in the server's thread, once there is a client.
         self.listener: Listener
         self._tls: ServerTls | None = None
         self._scheduler: asyncio.AbstractEventLoop
@@ -222,25 +233,44 @@ class EndpointServer:
 
     async def _serve(self) -> None:
         self._end = asyncio.Event()
-        tls = self._tls.context if self._tls is not None else None
-        runner = web.AppRunner(self._app(), shutdown_timeout=1.0)
-        self.listener = Listener(runner, self._limits, tls=tls)
+        settings = self._settings
         try:
-            settings = self._settings
-            try:
-                port = await self.listener.start(
-                    settings.bind_address,
-                    settings.port,
-                    share_address=settings.share_address,
-                    share_port=settings.share_port,
-                )
-            except Exception as error:
-                self._started.set_exception(error)
-                return
-            self._started.set_result(port)
+            sockets = await open_sockets(
+                settings.bind_address,
+                settings.port,
+                share_address=settings.share_address,
+                share_port=settings.share_port,
+            )
+        except Exception as error:
+            self._started.set_exception(error)
+            return
+        self._started.set_result(port_of(sockets))
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(self._serve_clients(sockets))
             await self._renew_certificates()
+            serving.cancel()
+
+    async def _serve_clients(self, sockets: list[socket.socket]) -> None:
+        """Accept connections until cancelled. What serves them is imported for the first one."""
+        listener: Listener | None = None
+        try:
+            await _readable(sockets)
+            from mooring.http_listener import ConnectionLimits, Listener
+            from mooring.late_certificates import web
+            from mooring.live.endpoints.endpoint_app import EndpointApp
+
+            app = EndpointApp(self, self._sources).make(self._settings.plain_paths, self._extensions)
+            tls = self._tls.context if self._tls is not None else None
+            limits = self._limits or ConnectionLimits()
+            listener = Listener(web.AppRunner(app, shutdown_timeout=1.0), limits, tls=tls)
+            self.listener = listener
+            await listener.serve(sockets)
+            await asyncio.Event().wait()
         finally:
-            await self.listener.stop()
+            if listener is not None:
+                await listener.stop()
+            for each in sockets:
+                each.close()
 
     async def _renew_certificates(self) -> None:
         while True:
@@ -253,41 +283,10 @@ class EndpointServer:
             except CertificateError as error:
                 log.warning("Failed to reload certificates; the previous ones stay in effect", error=str(error))
 
-    def _app(self) -> web.Application:
-        app = web.Application(middlewares=[_error_responses])
-        handlers = {
-            "/healthz": self._healthy,
-            "/healthz/{check}": self._healthy,
-            "/livez": self._healthy,
-            "/livez/{check}": self._healthy,
-            "/readyz": self._ready,
-            "/readyz/{check}": self._ready,
-            "/metrics": self._metrics,
-            "/metrics/resources": self._resources,
-            "/configz": self._configz,
-            "/plugins": self._plugins,
-            "/decisions": self._decisions,
-            "/decisions/{namespace}/{name}": self._decision,
-            "/version": self._version,
-        }
-        wanted = self._settings.plain_paths
-        for path, handler in handlers.items():
-            if wanted and path not in wanted:
-                continue
-            app.router.add_get(path, self._authorized(handler))
-        for extension in self._extensions:
-            extension.add_routes(app, self)
-        return app
-
     # Health
 
-    async def _healthy(self, request: web.Request) -> web.Response:
-        return _health(request, {"loop": self._check_loop, **self._sources.live})
-
-    async def _ready(self, request: web.Request) -> web.Response:
-        return _health(request, {"loop": self._check_loop, **self._sources.live, **self._sources.ready})
-
-    def _check_loop(self) -> str | None:
+    def check_loop(self) -> str | None:
+        """Return the problem if the scheduler's loop hangs."""
         now, passed = time.monotonic(), checkpoints_passed()
         if passed != self._passed:
             self._passed, self._progress = passed, now
@@ -301,16 +300,7 @@ class EndpointServer:
             self._beat = time.monotonic()
             await asyncio.sleep(_HEARTBEAT_SECONDS)
 
-    # Authorized endpoints
-
-    def _authorized(
-        self, handler: Callable[[web.Request], Awaitable[web.Response]]
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handle(request: web.Request) -> web.Response:
-            await self.authorize(request)
-            return await handler(request)
-
-        return handle
+    # Requests
 
     @property
     def delegates(self) -> bool:
@@ -335,39 +325,6 @@ class EndpointServer:
                 review_in=self.in_scheduler_loop,
             )
 
-    async def _metrics(self, request: web.Request) -> web.Response:
-        accept = request.headers.get("Accept", "")
-        body, content_type = await self.read(lambda: self._sources.metrics(accept))
-        return web.Response(body=body, headers={"Content-Type": content_type})
-
-    async def _resources(self, request: web.Request) -> web.Response:
-        accept = request.headers.get("Accept", "")
-        body, content_type = await self.read(lambda: self._sources.resources(accept))
-        return web.Response(body=body, headers={"Content-Type": content_type})
-
-    async def _version(self, _request: web.Request) -> web.Response:
-        return _json({"gitVersion": f"v{__version__}", **self._sources.version})
-
-    async def _configz(self, _request: web.Request) -> web.Response:
-        return _json(await self.read(self._sources.config))
-
-    async def _plugins(self, _request: web.Request) -> web.Response:
-        return _json({"plugins": await self.read(self._sources.plugins)})
-
-    async def _decisions(self, request: web.Request) -> web.Response:
-        text = request.query.get("limit", str(_DECISIONS))
-        limit = parse_int(text)
-        if limit is None or not 0 < limit <= _MAX_DECISIONS:
-            raise HttpError(400, f"limit: {shortened(text, 60)!r} is not a number from 1 to {_MAX_DECISIONS}")
-        return _json({"decisions": await self.read(lambda: self._sources.decisions(limit))})
-
-    async def _decision(self, request: web.Request) -> web.Response:
-        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        found = await self.in_scheduler_loop(lambda: self._sources.decision(key))
-        if found is None:
-            raise HttpError(404, f"pod {key} not found: it does not exist, or belongs to another scheduler")
-        return _json(found)
-
     async def read(self, read: Callable[[], T]) -> T:
         """Call a function in the scheduler's loop and return its result."""
 
@@ -386,6 +343,18 @@ class EndpointServer:
             raise HttpError(503, f"Unavailable: the scheduler did not answer within {_REQUEST_SECONDS:.0f} s") from None
 
 
+async def _readable(sockets: Sequence[socket.socket]) -> None:
+    """Wait until there is a connection to accept."""
+    loop, found = asyncio.get_running_loop(), asyncio.Event()
+    for each in sockets:
+        loop.add_reader(each.fileno(), found.set)
+    try:
+        await found.wait()
+    finally:
+        for each in sockets:
+            loop.remove_reader(each.fileno())
+
+
 def _tls(settings: ServerSettings) -> ServerTls | None:
     """Return the TLS settings; None for plain HTTP."""
     if settings.insecure or settings.plain_paths:
@@ -394,48 +363,3 @@ def _tls(settings: ServerSettings) -> ServerTls | None:
         return ServerTls(settings.tls, host=settings.bind_address)
     except CertificateError as error:
         raise ServerError(str(error)) from None
-
-
-@web.middleware
-async def _error_responses(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except HttpError as error:
-        headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(error.status)
-        return web.Response(status=error.status, text=shortened(error.text, 1000) + "\n", headers=headers)
-    except UnicodeEncodeError:
-        return web.Response(status=400, text="the request has a path, a query or a header that is not UTF-8\n")
-    except (web.HTTPException, asyncio.CancelledError, ConnectionError):
-        raise
-    except Exception as error:
-        report_unexpected("a request to the endpoints failed", error, path=request.path)
-        return web.Response(status=500, text="internal error: see the log\n")
-
-
-def _json(value: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
-
-
-def _health(request: web.Request, checks: Mapping[str, Check]) -> web.Response:
-    """Return ``ok``, or a line for each check, as Kubernetes components do."""
-    wanted = request.match_info.get("check")
-    kind = request.path.split("/")[1]
-    if wanted is not None:
-        if wanted != "ping" and wanted not in checks:
-            raise HttpError(404, f"no such check: {wanted}; the checks are ping, {', '.join(checks)}")
-        checks = {name: check for name, check in checks.items() if name == wanted}
-    excluded = frozenset(request.query.getall("exclude", []))
-    lines, well = ["[+]ping ok"], True
-    for name, check in checks.items():
-        if name in excluded:
-            lines.append(f"[+]{name} excluded: ok")
-            continue
-        problem = check()
-        well = well and problem is None
-        lines.append(f"[+]{name} ok" if problem is None else f"[-]{name} failed: {problem}")
-    if well and "verbose" not in request.query:
-        return web.Response(text="ok")
-    lines.append(f"{kind} check {'passed' if well else 'failed'}")
-    return web.Response(status=200 if well else 500, text="\n".join(lines) + "\n")

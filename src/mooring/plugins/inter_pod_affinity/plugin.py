@@ -65,9 +65,10 @@ class InterPodAffinity(Plugin[AffinityArgs]):
         terms = template.affinity
         if terms.error:
             return Status.unresolvable(f"parsing pod: {terms.error}")
-        unwanted = self._unwanted(template)
+        existing = self.existing_terms(template)
+        unwanted = _unwanted(existing)
         if not (unwanted or terms.required or terms.required_anti):
-            return Status.skip() if self.existing_terms(template) else SKIP_THIS_VERSION
+            return Status.skip() if existing else SKIP_THIS_VERSION
         state.write(_FILTER, affinity_state(table, template, self._own(template), unwanted))
         return None
 
@@ -128,14 +129,6 @@ class InterPodAffinity(Plugin[AffinityArgs]):
     def _own(self, template: PodTemplate) -> OwnTerms:
         return template.kept((self, "own"), lambda: OwnTerms(template, self.handle.table.counters))
 
-    def _unwanted(self, template: PodTemplate) -> dict[str, list[TermCounter]]:
-        """Return the anti-affinity terms of placed pods that match this pod, by topology key."""
-        found: dict[str, list[TermCounter]] = {}
-        for carried in self.existing_terms(template):
-            if carried.kind == "required_anti" and carried.counts.total:
-                found.setdefault(carried.term.topology_key, []).append(carried)
-        return found
-
     # Events
 
     def events_to_register(self) -> list[ClusterEvent]:
@@ -162,6 +155,15 @@ class InterPodAffinity(Plugin[AffinityArgs]):
         if terms.error:
             raise ValueError(terms.error)  # the queue requeues the pod on an exception
         return terms
+
+
+def _unwanted(existing: tuple[TermCounter, ...]) -> dict[str, list[TermCounter]]:
+    """Return the anti-affinity terms among some terms of placed pods, by topology key."""
+    found: dict[str, list[TermCounter]] = {}
+    for carried in existing:
+        if carried.kind == "required_anti" and carried.counts.total:
+            found.setdefault(carried.term.topology_key, []).append(carried)
+    return found
 
 
 Terms = tuple[AffinityTerm, ...]

@@ -37,6 +37,8 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         """Create the columns; resources that the scheduler does not track are ignored."""
         self._resources = [spec.name for spec in self.args.resources if is_tracked(spec.name)]
         self._everything = tuple(range(len(self._resources)))
+        #: For each resource its index, its name, and whether it applies only to pods that request it.
+        self._terms = [(index, name, is_scalar(name)) for index, name in enumerate(self._resources)]
         self._columns = BalanceColumns(self.handle.table, self._resources)
 
     @depends_on("template")
@@ -55,18 +57,19 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     @depends_on("node", "pods")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Return 50 + (50 + balance with the pod - balance without it) / 2."""
-        plan, rows, columns = self._planned(state, pod), nodes.rows, self._columns
+        plan, rows, some, columns = self._planned(state, pod), nodes.rows, None, self._columns
         if plan is None:
             return 0
-        if columns.few(rows):
-            return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+        if rows is not None:
+            if columns.few(rows):
+                return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+            some = rows if columns.sparse(rows) else None
         columns.refresh()
-        some = rows if columns.sparse(rows) else None
         indexes = self._everything if len(plan) == len(self._everything) else tuple([index for index, _ in plan])
-        offset = columns.offset(indexes)
         scores = columns.balances(plan, some)
-        scores += offset if some is None else offset[some]
-        scores >>= _ONE_BIT
+        offset = columns.offset(indexes)
+        np.add(scores, offset if some is None else offset[some], scores)
+        np.right_shift(scores, _ONE_BIT, scores)
         result: Ints = scores.astype(np.int64)
         return result if rows is None or some is not None else result[rows]
 
@@ -99,9 +102,9 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
                 break
         else:
             return None
-        for index, name in enumerate(self._resources):
+        for index, name, if_requested in self._terms:
             amount = asked.get(name, 0)
-            if amount or not is_scalar(name):
+            if amount or not if_requested:
                 plan.append((index, amount))
         return tuple(plan)
 
@@ -178,10 +181,12 @@ class BalanceColumns(ResourceColumns):
         for indexes, known in self._offsets.items():
             known[rows] = NEUTRAL - self.balances([(index, 0) for index in indexes], rows)
 
-    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
+    def _derive_use(self, row: int, amounts: list[tuple[int, int]]) -> None:
         for indexes, known in self._offsets.items():
-            chosen = [amounts[index] for index in indexes]
-            known[row] = NEUTRAL - balance([(used, capacity) for capacity, used in chosen if capacity])
+            chosen = amounts
+            if self.any_missing or len(indexes) < len(amounts):
+                chosen = [amounts[index] for index in indexes if amounts[index][1]]
+            known[row] = NEUTRAL - balance(chosen)
 
     def balance_at(self, plan: Sequence[tuple[int, int]], row: int) -> tuple[int, int]:
         """Return the balance of one row with the pod, and without it."""
@@ -195,22 +200,22 @@ class BalanceColumns(ResourceColumns):
 
     def balances(self, plan: Sequence[tuple[int, int]], rows: Rows | None) -> Small:
         """Return the balance of some rows (None: all) with the pod, as a new vector of numbers from 0 to 100."""
-        count = len(self.table) if rows is None else len(rows)
+        count = len(self.table.nodes) if rows is None else len(rows)
         if self.any_missing and any(self.missing[index] for index, _ in plan):
             return self._uneven(plan, rows, count)
         if len(plan) < 2:
             return np.full(count, 100, dtype=np.int32)
-        if rows is None and len(plan) == len(self) and self.exact and not _is_huge(plan):
+        if rows is None and len(plan) == len(self._places) and self.exact and not _is_huge(plan):
             shares = self._all_shares(plan)
         else:
             shares = [self._share(index, amount, rows, count) for index, amount in plan]
         deviation = shares[0]
         if len(plan) == 2:
             # (2 - difference) * 50 is rounded exactly as (1 - difference / 2) * 100, since 2 is a power of two.
-            np.subtract(deviation, shares[1], out=deviation)
-            np.abs(deviation, out=deviation)
-            np.subtract(_TWO, deviation, out=deviation)
-            np.multiply(deviation, _FIFTY, out=deviation)
+            np.subtract(deviation, shares[1], deviation)
+            np.abs(deviation, deviation)
+            np.subtract(_TWO, deviation, deviation)
+            np.multiply(deviation, _FIFTY, deviation)
         else:
             deviation = self._deviation(shares, count)
             np.subtract(_ONE, deviation, out=deviation)
@@ -220,11 +225,12 @@ class BalanceColumns(ResourceColumns):
 
     def _all_shares(self, plan: Sequence[tuple[int, int]]) -> list[Floats]:
         """Return the used shares of all resources on all rows."""
-        out, rows, overcommitted = self.work, self.work_rows, False
+        out, rows, room, overcommitted = self.work, self.work_rows, self.room, False
         for (index, amount), used, row in zip(plan, self.used_rows, rows, strict=True):
-            np.add(used, float(amount), out=row)
-            overcommitted = overcommitted or not self.have_room(index, amount)
-        np.divide(out, self.capacity, out=out)
+            np.add(used, float(amount), row)
+            if room[index] < amount and not self.have_room(index, amount):
+                overcommitted = True
+        np.divide(out, self.capacity, out)
         if overcommitted:
             np.minimum(out, _ONE, out=out)
         return rows

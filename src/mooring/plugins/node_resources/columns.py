@@ -26,7 +26,7 @@ _FEW_ROWS = 8
 
 
 class DerivedColumns:
-    """A base class that finds the rows that changed. Subclasses write all rows, some, or one."""
+    """A base class that finds the rows that changed. Subclasses write all rows, some, or the use of one."""
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
@@ -34,17 +34,18 @@ class DerivedColumns:
 
     def refresh(self) -> None:
         """Update the columns: O(changed rows)."""
-        changed = self.cursor.changed(len(self.table.nodes) >> 2)
+        cursor = self.cursor
+        changed = cursor.changed(len(self.table.nodes) >> 2)
         if changed is None:
             self._write_all()
         elif not changed:
             return
-        elif len(changed) > _FEW_ROWS:
+        elif len(changed) > _FEW_ROWS or not cursor.nodes_current:
             self._write_rows(np.array(changed))
         else:
             for row in changed:
-                self._write_row(row)
-        self.cursor.advance()
+                self._write_use(row)
+        cursor.advance()
 
     def _write_all(self) -> None:
         raise NotImplementedError
@@ -52,7 +53,8 @@ class DerivedColumns:
     def _write_rows(self, rows: Rows) -> None:
         raise NotImplementedError
 
-    def _write_row(self, row: int) -> None:
+    def _write_use(self, row: int) -> None:
+        """Update a row whose pods changed, but not its node."""
         raise NotImplementedError
 
 
@@ -80,10 +82,11 @@ class FreeColumns(DerivedColumns):
 
     def fits_everywhere(self, wanted: Sequence[tuple[int, int]]) -> bool:
         """Return whether one more pod with these requests (by slot) fits on all rows."""
-        if not self._has_everywhere(_PODS, 1):
+        bounds = self._least
+        if bounds.get(_PODS, 0) < 1 and not self._has_everywhere(_PODS, 1):
             return False
         for slot, amount in wanted:
-            if not self._has_everywhere(slot, amount):
+            if bounds.get(slot, -1) < amount and not self._has_everywhere(slot, amount):
                 return False
         return True
 
@@ -97,9 +100,6 @@ class FreeColumns(DerivedColumns):
             self.pods[rows] = table.allowed_pods[rows] - table.pod_count[rows]
 
     def _has_everywhere(self, slot: int, amount: int) -> bool:
-        bound = self._least.get(slot)
-        if bound is not None and bound >= amount:
-            return True
         self.flush()  # the bound may be too low, since amounts may have increased
         column = self.pods if slot == _PODS else self.amounts[slot]
         self._least[slot] = least = int(column.min()) if len(column) else 0
@@ -113,10 +113,14 @@ class FreeColumns(DerivedColumns):
         self._stale.clear()
 
     def _write_rows(self, rows: Rows) -> None:
-        self._stale += rows.tolist()
-        self._least.clear()
+        if len(rows) <= _FEW_ROWS:
+            for row in rows.tolist():
+                self._write_use(row)  # it reads the capacity too
+        else:
+            self._stale += rows.tolist()
+            self._least.clear()
 
-    def _write_row(self, row: int) -> None:
+    def _write_use(self, row: int) -> None:
         table, bounds = self.table, self._least
         self._stale.append(row)
         if len(self._stale) > _STALE_ROWS:
@@ -176,27 +180,23 @@ class ResourceColumns(DerivedColumns):
         #: Scratch space for small integers: a column for each resource.
         self.whole: Small = np.zeros((len(resources), 0), dtype=np.int32)
         self.whole_rows: list[Small] = list(self.whole)
-        #: A lower bound of the free amounts of each resource.
-        self._room: list[float] = [0.0] * len(resources)
+        #: A lower bound of the free amounts of each resource; see ``have_room``.
+        self.room: list[float] = [0.0] * len(resources)
         #: Whether all amounts are small enough for floats, and which resources some node lacks.
         self.exact = True
         self.missing = [False] * len(resources)
-
-    @property
-    def any_missing(self) -> bool:
-        """Whether some node lacks one of the resources."""
-        return True in self.missing
+        self.any_missing = False
 
     def __len__(self) -> int:
         return len(self._places)
 
     def have_room(self, index: int, amount: int) -> bool:
         """Return whether an amount of a resource is free on all rows."""
-        if self._room[index] >= amount:
+        if self.room[index] >= amount:
             return True
         # The bound may be too low, since use may have decreased.
         free = self.capacity[index] - self.used[index]
-        self._room[index] = room = float(free.min()) if len(free) else 0.0
+        self.room[index] = room = float(free.min()) if len(free) else 0.0
         return room >= amount
 
     def few(self, rows: Rows | None) -> TypeGuard[Rows]:
@@ -242,29 +242,27 @@ class ResourceColumns(DerivedColumns):
         for index in range(len(self)):
             capacity, used = (column[rows] for column in self.amounts(index))
             self.capacity[index, rows], self.used[index, rows] = capacity, used
-            self._room[index] = -np.inf  # computed when it is needed
+            self.room[index] = -np.inf  # computed when it is needed
             if len(capacity):
                 self.missing[index] |= int(capacity.min()) == 0
                 self.exact &= int(capacity.max()) <= EXACT_LIMIT and int(used.max()) <= EXACT_LIMIT
+        self.any_missing = True in self.missing
 
-    def _write_row(self, row: int) -> None:
-        capacities, uses, table = self.capacity, self.used, self.table
+    def _write_use(self, row: int) -> None:
+        table, uses, room = self.table, self.used, self.room
+        capacity_of, requested_of, nonzero_of = table.allocatable.item, table.requested.item, table.nonzero.item
         amounts = []
         for index, (slot, default) in enumerate(self._places):
-            capacity = table.allocatable.item(slot, row)
-            used = table.requested.item(slot, row) if default is None else table.nonzero.item(default, row)
-            amounts.append((capacity, used))
+            capacity = capacity_of(slot, row)
+            used = requested_of(slot, row) if default is None else nonzero_of(default, row)
+            amounts.append((used, capacity))
             uses[index, row] = used
-            if capacities.item(index, row) != capacity:
-                capacities[index, row] = capacity
-            bound = self._room[index]
+            bound = room[index]
             if capacity - used < bound:
-                self._room[index] = capacity - used
-            if capacity == 0:
-                self.missing[index] = True
-            if capacity > EXACT_LIMIT or used > EXACT_LIMIT:
+                room[index] = capacity - used
+            if used > EXACT_LIMIT:
                 self.exact = False
-        self._derive_row(row, amounts)
+        self._derive_use(row, amounts)
 
     def _derive_all(self) -> None:
         """Recompute all derived columns; the number of rows may have changed."""
@@ -272,5 +270,5 @@ class ResourceColumns(DerivedColumns):
     def _derive(self, rows: Rows) -> None:
         """Recompute the derived columns of some rows."""
 
-    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
-        """Recompute the derived columns of one row from its capacity and use of each resource."""
+    def _derive_use(self, row: int, amounts: list[tuple[int, int]]) -> None:
+        """Recompute the derived columns of one row, whose use has changed, from its use and capacity."""

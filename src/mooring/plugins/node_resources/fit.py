@@ -260,13 +260,16 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return WhatIf(values, effects, verdicts)
 
     def _demand(self, template: PodTemplate) -> Demand:
-        table = self.handle.table
-        pod = template.pod
+        slots, pod = self.handle.table.slots, template.pod
         asked = tracked_requests(pod, self._rules) if has_given_amounts(pod) else tracked(template.requests)
-        resources = [name for name, amount in asked.items() if amount > 0]
-        if self._ignored or self._ignored_groups:
-            resources = [name for name in resources if not self._is_ignored(name)]
-        return Demand(resources, [(table.slots.get(name, NOT_OFFERED), asked[name]) for name in resources])
+        ignores = self._ignored or self._ignored_groups
+        resources: list[str] = []
+        amounts: list[tuple[int, int]] = []
+        for name, amount in asked.items():
+            if amount > 0 and not (ignores and self._is_ignored(name)):
+                resources.append(name)
+                amounts.append((slots.get(name, NOT_OFFERED), amount))
+        return Demand(resources, amounts)
 
     def _is_ignored(self, name: str) -> bool:
         ignored = name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
@@ -284,9 +287,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Return the strategy's weighted mean over the configured resources."""
         plan = state.get(_PLAN)
-        plan = self._plan(pod) if plan is None else plan
-        counts = self._counts(plan)
-        if counts:
+        if plan is None:
+            plan = self._plan(pod)
+        if self._devices is not None and (counts := self._counts(plan)):
             return self._scorer.score_with_devices(plan, nodes.rows, counts)
         return self._scorer.score_rows(plan, nodes.rows)
 

@@ -62,14 +62,10 @@ class FitColumns(ResourceColumns):
         if self.divisor is not self.capacity:
             self.divisor[:, rows] = np.where(capacity == 0, np.inf, capacity)
 
-    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
+    def _derive_use(self, row: int, amounts: list[tuple[int, int]]) -> None:
         scaled, sign = self.scaled, self._sign
-        for index, (capacity, used) in enumerate(amounts):
+        for index, (used, capacity) in enumerate(amounts):
             scaled[index, row] = 100.0 * (used if sign > 0 else capacity - used)
-        self._separate_divisor()
-        if self.divisor is not self.capacity:
-            for index, (capacity, _) in enumerate(amounts):
-                self.divisor[index, row] = capacity or np.inf
 
     def _separate_divisor(self) -> None:
         """Copy the column before a divisor is not the capacity."""
@@ -92,16 +88,20 @@ class AllocationScorer:
         # A resource that the scheduler does not track has no capacity on any node, and is ignored.
         self._resources = [spec for spec in args.resources if is_tracked(spec.name)]
         self._even = len({spec.weight for spec in self._resources}) == 1 and not self._strategy.picky
+        #: For each resource its index, its name, its weight, and whether it applies only to pods that request it.
+        self._terms = [
+            (index, spec.name, spec.weight, is_scalar(spec.name)) for index, spec in enumerate(self._resources)
+        ]
         self._columns = FitColumns(table, [spec.name for spec in self._resources], self._strategy.sign)
 
     def plan(self, template: PodTemplate) -> Plan:
         """Return the resources that apply to a pod: no unrequested extended resources."""
         asked = self._asked(template)
         plan = []
-        for index, spec in enumerate(self._resources):
-            amount = asked.get(spec.name, 0)
-            if amount or not is_scalar(spec.name):
-                plan.append((index, amount, spec.weight))
+        for index, name, weight, if_requested in self._terms:
+            amount = asked.get(name, 0)
+            if amount or not if_requested:
+                plan.append((index, amount, weight))
         return tuple(plan)
 
     @staticmethod
@@ -134,12 +134,12 @@ class AllocationScorer:
         columns = self._columns
         if not plan:
             return 0
-        if columns.few(rows):
+        if rows is not None and columns.few(rows):
             return np.array([self.score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
         columns.refresh()
         if not columns.exact or _is_huge(plan):
             return self._score_ints(plan, rows)
-        if rows is None and self._even and len(plan) == len(columns) and not columns.any_missing:
+        if rows is None and self._even and len(plan) == len(self._terms) and not columns.any_missing:
             return self._score_all(plan)
         if columns.sparse(rows):
             return self._score_floats(plan, rows)
@@ -170,12 +170,14 @@ class AllocationScorer:
     def _score_all(self, plan: Plan) -> Ints:
         """Score the most frequent case: all rows, all resources, equal weights."""
         columns, factor, rated = self._columns, 100.0 * self._strategy.sign, self._columns.work
-        rows, overcommitted = columns.work_rows, False
+        rows, room, overcommitted = columns.work_rows, columns.room, False
         for (index, amount, _), scaled, row in zip(plan, columns.scaled_rows, rows, strict=True):
-            np.add(scaled, factor * amount, out=row)
-            overcommitted = overcommitted or not columns.have_room(index, amount)
-        np.divide(rated, columns.divisor, out=rated)
-        self._strategy.limit_floats(rated, overcommitted=overcommitted)
+            np.add(scaled, factor * amount, row)
+            if room[index] < amount and not columns.have_room(index, amount):
+                overcommitted = True
+        np.divide(rated, columns.divisor, rated)
+        if overcommitted:
+            self._strategy.limit_floats(rated, overcommitted=True)
         ratings = columns.whole  # from 0 to 100, so that dropping the fraction is rounding down
         ratings[:] = rated
         total, *others = columns.whole_rows
@@ -285,7 +287,10 @@ def tracked_requests(pod: Pod, rules: RequestRules = DEFAULT_RULES) -> dict[str,
 
 def tracked(asked: Mapping[str, int]) -> dict[str, int]:
     """Return the tracked resources, in the order in which they are reported."""
-    found = {name: asked[name] for name in _BASE if name in asked}
+    found = {}
+    for name in _BASE:
+        if name in asked:
+            found[name] = asked[name]
     if len(found) < len(asked):
         found.update((name, asked[name]) for name in sorted(asked) if name not in found and is_tracked(name))
     return found

@@ -129,8 +129,8 @@ class BackoffQueue:
 
     def get(self, key: str) -> QueuedPod | None:
         """Return a pod by key."""
-        queued = self._rejected.get(key)
-        return queued if queued is not None else self._failed.get(key)
+        entry = self._rejected.entries.get(key) or self._failed.entries.get(key)
+        return None if entry is None else entry[2]
 
     def __contains__(self, key: object) -> bool:
         return key in self._rejected.entries or key in self._failed.entries

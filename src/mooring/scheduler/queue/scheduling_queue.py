@@ -140,7 +140,7 @@ class SchedulingQueue:
         group = native_group_key(pod)
         other = self._backoff.of_group(group) if group is not None and present is None else None
         if other is None:
-            self._to_active(queued, self._release.new_pod_event)
+            self._to_active(queued, self._release.new_pod_event, new=present is None)
         else:
             queued.join(other)
             self._requeue(queued, Strategy.AFTER_BACKOFF, self._release.new_pod_event)
@@ -193,7 +193,7 @@ class SchedulingQueue:
         """Remove and return a pod, wherever it waits; None if it does not wait."""
         if key in self._active.entries:
             return self._active.remove(key)
-        return self._backoff.remove(key) or self._pool.remove(key)
+        return self._pool.remove(key) if key in self._pool.pods else self._backoff.remove(key)
 
     def activate(self, keys: Iterable[str]) -> None:
         """Requeue pods (``namespace/name``) without an event; one in flight is retried after its backoff."""
@@ -362,7 +362,7 @@ class SchedulingQueue:
         if self.defers_events:
             return 0
         interest = self._interests.of(resource, action)
-        if not interest.exists:
+        if not (interest.plugins or interest.wildcard):
             return 0
         event = Event(interest, old, new)
         if not self._pool.pods:
@@ -451,8 +451,11 @@ class SchedulingQueue:
                 return self._to_backoff(queued, event)
         return self._to_active(queued, event)
 
-    def _to_active(self, queued: QueuedPod, event: str, *, checked: bool = False) -> Place:
-        """Move a pod to active unless it is gated; ``checked`` if the gates have admitted it."""
+    def _to_active(self, queued: QueuedPod, event: str, *, checked: bool = False, new: bool = False) -> Place:
+        """Move a pod to active unless it is gated.
+
+        ``checked`` is true if the gates have admitted it, and ``new`` if it is in no other part of the queue.
+        """
         key = queued.key
         if not checked and not self._gates.check(queued):
             if key in self._active or key in self._backoff:
@@ -460,8 +463,9 @@ class SchedulingQueue:
             return self._to_pool(queued, event)
         if queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = self._clock()
-        self._pool.remove(key)
-        self._backoff.remove(key)
+        if not new:
+            self._pool.remove(key)
+            self._backoff.remove(key)
         self._active.push(queued)
         self.counters.count_incoming("active", event)
         if queued.attempts or queued.moves:
@@ -493,7 +497,10 @@ class SchedulingQueue:
 
     def _get(self, key: str) -> QueuedPod | None:
         entry = self._active.entries.get(key)
-        return entry[2] if entry is not None else self._backoff.get(key) or self._pool.get(key)
+        if entry is not None:
+            return entry[2]
+        waiting = self._pool.pods.get(key)
+        return waiting[0] if waiting is not None else self._backoff.get(key)
 
     def find(self, key: str) -> tuple[Place, QueuedPod] | None:
         """Find a pod (``namespace/name``)."""

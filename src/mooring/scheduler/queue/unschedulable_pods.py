@@ -146,22 +146,22 @@ class Gates:
         last = queued.gating_plugin
         order = [last, *(name for name in plugins if name != last)] if last in plugins else plugins
         for name in order:
-            status = self._call(name, plugins[name], queued.pod)
+            try:
+                answer = plugins[name](queued.pod)
+                if answer is None:  # the usual case
+                    continue
+                status = as_status(answer)
+            except BaseException as error:
+                contain(error)
+                if self._on_error is not None:
+                    self._on_error(name, "pre_enqueue", queued.pod, error)
+                status = Status.error(failure_text(error))
             if not status.is_success:
                 self._gate(queued, name, status)
                 return False
         queued.gating_plugin = ""
         queued.gating_reasons = ()
         return True
-
-    def _call(self, plugin: str, pre_enqueue: PreEnqueue, pod: Pod) -> Status:
-        try:
-            return as_status(pre_enqueue(pod))
-        except BaseException as error:
-            contain(error)
-            if self._on_error is not None:
-                self._on_error(plugin, "pre_enqueue", pod, error)
-            return Status.error(failure_text(error))
 
     def _gate(self, queued: QueuedPod, plugin: str, status: Status) -> None:
         if plugin not in queued.rejectors:

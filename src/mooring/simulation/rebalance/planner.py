@@ -318,13 +318,13 @@ class Planner:
         ).astype(np.int64)
         sizes = np.zeros((len(self._templates), slots + 1), dtype=np.int64)
         for kind, template in enumerate(self._templates):
-            for slot, amount in template.scalars:
+            for slot, amount in template.scalars.items():
                 sizes[kind, slot] = amount
             sizes[kind, slots] = 1
         for name in self._engine.cache.nominator.nodes():
             for info in self._engine.cache.nominator.on_node(name):
                 if (row := table.row_of.get(name)) is not None and info.pod.uid not in table.pods:
-                    for slot, amount in info.template.scalars:
+                    for slot, amount in info.template.scalars.items():
                         free[row, slot] -= amount
                     free[row, slots] -= 1
         # A resource that a pod does not request does not limit it, even where it is overcommitted.

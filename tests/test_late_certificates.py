@@ -8,9 +8,9 @@ import sys
 
 _PROGRAM = """
 import ssl
-import mooring.kube
+import mooring.late_certificates
 from aiohttp.connector import _SSL_CONTEXT_UNVERIFIED, _SSL_CONTEXT_VERIFIED
-from mooring.kube.late_certificates import LateCertificates
+from mooring.late_certificates import LateCertificates
 
 assert "set_default_verify_paths" not in vars(ssl.SSLContext)
 for context, verifies in ((_SSL_CONTEXT_VERIFIED, ssl.CERT_REQUIRED), (_SSL_CONTEXT_UNVERIFIED, ssl.CERT_NONE)):

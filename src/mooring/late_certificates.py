@@ -2,13 +2,14 @@
 
 aiohttp creates two TLS contexts when it is imported, and loads all certificates of the system into each. That takes
 more time than everything else in its import. Mooring passes its own contexts to aiohttp, but plugins may use those of
-aiohttp. So they load the certificates when they are used first. This has no effect if aiohttp was imported before.
+aiohttp. So they load the certificates when they are used first. This has no effect if aiohttp was imported before: all
+modules of Mooring import aiohttp from here.
 """
 
 import ssl
 from typing import Any
 
-__all__ = ["LateCertificates", "aiohttp"]
+__all__ = ["LateCertificates", "aiohttp", "web"]
 
 
 class LateCertificates(ssl.SSLContext):
@@ -47,5 +48,6 @@ def _load_later(context: ssl.SSLContext) -> None:
 ssl.SSLContext.set_default_verify_paths = _load_later  # type: ignore[method-assign, assignment]
 try:
     import aiohttp
+    from aiohttp import web
 finally:
     del ssl.SSLContext.set_default_verify_paths
