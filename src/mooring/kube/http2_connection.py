@@ -7,6 +7,7 @@ written together: one system call and one TLS record for many of them.
 """
 
 import asyncio
+import functools
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -49,6 +50,8 @@ _SETTINGS: Final = {
     Setting.INITIAL_WINDOW_SIZE: _MAX_RESPONSE,
 }
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+#: Makes a response without Python code.
+_make_answer: Final[Callable[[tuple[int, Mapping[str, str], bytes]], Answer]] = functools.partial(tuple.__new__, Answer)
 
 
 class _Stream:
@@ -434,7 +437,7 @@ class Http2Connection(Connection):
         if self._released >= _WINDOW_STEP:
             self._release(0)
         if not stream.answer.done():
-            stream.answer.set_result(Answer(stream.status, _NO_HEADERS, payload))
+            stream.answer.set_result(_make_answer((stream.status, _NO_HEADERS, payload)))
         return True
 
     def _process(self, kind: int, flags: int, number: int, payload: bytes) -> None:
