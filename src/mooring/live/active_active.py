@@ -35,7 +35,7 @@ from mooring.kube.membership import (
     Published,
 )
 from mooring.kube.object_store import is_newer
-from mooring.kube.rest import RequestObserver
+from mooring.kube.transport import RequestObserver
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.informers import UNFINISHED, Informers
 from mooring.logs import get_logger

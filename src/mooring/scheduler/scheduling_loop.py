@@ -189,7 +189,10 @@ class SchedulingLoop:
             report_unexpected("a task of the scheduler failed", error)
 
     async def _bind_all(self, assumed: AssumedPod | None) -> None:
-        """Run binding cycles, one after another, until None: to start a task takes longer than to wake one."""
+        """Run binding cycles, one after another, until None: to start a task takes longer than to wake one.
+
+        The task of a pod that waits at Permit has the name of the pod, and ends with it.
+        """
         loop, engine = asyncio.get_running_loop(), self._engine  # once, because it is a system call
         while assumed is not None:
             try:
