@@ -112,6 +112,7 @@ def test_a_response_is_the_event(name: str, note: str) -> None:
     """Names that are not usual are checked by decoding."""
     event = msgspec.structs.replace(EVENT, metadata=ObjectMeta(name=name, namespace="default"), note=note)
     body = stored(event)
+    assert len(body) > 200
     check_object(body, Expected("Event", name, "default"))
     assert is_protobuf_event(body, name, "default") == (len(name) < 128 and name.isascii())
     for other in (f"{name}q", name[:-1] + "q", name[:-1]):
@@ -127,7 +128,9 @@ def test_a_response_is_the_event(name: str, note: str) -> None:
     "body",
     [
         stored(EVENT)[:60],
-        stored(EVENT)[:-1],
+        stored(EVENT)[:-5],
+        stored(EVENT)[:31],
+        stored(EVENT)[:33],
         stored(EVENT).replace(b"Event", b"Lease", 1),
         b"k8s\x00" + stored(EVENT)[31:],
         stored(msgspec.structs.replace(EVENT, metadata=ObjectMeta(name="q.17a8", namespace="default"))),

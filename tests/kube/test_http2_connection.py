@@ -319,6 +319,48 @@ async def test_a_response_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) ->
     assert transport.frames()[-1] == h2.Frame(h2.RST_STREAM, 0, 1, b"\0\0\0\x03")
 
 
+@pytest.mark.parametrize("status", [200, 201, 204, 299, 404])
+@pytest.mark.parametrize("body", [b"", b"{}", b"x" * 16_000])
+async def test_frames_of_a_usual_response_are_read_like_others(status: int, body: bytes) -> None:
+    """A response in two frames has a path of its own. The answer and the windows are those of other frames."""
+    usual = h2.headers(1, status, ("a", "b")) + h2.data(1, body)
+    fields = h2.block(status, ("a", "b"))
+    others = [
+        h2.headers(1, status, ("a", "b")) + h2.data(1, body, end=False) + h2.data(1),
+        h2.padded(h2.HEADERS, h2.END_HEADERS, 1, fields, priority=True) + h2.data(1, body),
+        h2.split(fields, 1) + h2.data(1, body),
+        h2.headers(1, 100) + usual,
+        *[usual[:cut] for cut in (1, 8, 9, 10, len(usual) - 1)],
+    ]
+    for frames in (usual, *others):
+        connection, transport = connect()
+        answer, other = send(connection), send(connection)
+        await settle()
+        connection.data_received(frames)
+        if usual.startswith(frames):
+            connection.data_received(usual[len(frames) :])
+        got = await answer
+        assert (got.status, got.body, dict(got.headers)) == (status, body, {"a": "b"} if status >= 300 else {})
+        assert list(connection._streams) == [3]
+        assert connection._released == len(body)
+        assert connection._receive_window == http2_connection._RECEIVE_WINDOW - len(body)
+        assert not other.done()
+        assert not transport.is_closing()
+        connection.abort("end")
+        await asyncio.gather(other, return_exceptions=True)
+
+
+async def test_a_usual_response_is_not_kept_for_a_request_that_was_cancelled() -> None:
+    connection, transport = connect()
+    cancelled, other = send(connection), send(connection)
+    await settle()
+    cancelled.cancel()
+    connection.data_received(h2.ok(1) + h2.ok(3))
+    assert (await other).status == 201
+    assert not connection._streams
+    assert not transport.is_closing()
+
+
 async def test_a_body_in_tiny_frames_is_kept_in_one_piece() -> None:
     connection, _ = connect()
     answer = send(connection)

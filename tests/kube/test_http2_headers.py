@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.kube.http2_frames import ProtocolViolation
-from mooring.kube.http2_headers import decode_headers, encode_head, encode_request, success_status
+from mooring.kube.http2_headers import USUAL_STATUSES, decode_headers, encode_head, encode_request, success_status
 from tests.kube import http2_server as h2
 
 TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=300)
@@ -69,6 +69,12 @@ def test_the_status_of_a_success(code: int) -> None:
             assert success_status(block) in {code, 0}
             if not huffman or code in {200, 201, 202, 204}:
                 assert success_status(block) == code
+
+
+@pytest.mark.parametrize(("start", "code"), USUAL_STATUSES.items())
+def test_the_usual_starts_of_a_block(start: bytes, code: int) -> None:
+    assert success_status(start + b"rest") == success_status(start) == code
+    assert len(start) == 4
 
 
 @given(st.binary(max_size=12))

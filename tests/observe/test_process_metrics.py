@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from prometheus_client import CollectorRegistry
 
 from mooring import __version__
@@ -53,3 +55,27 @@ def test_requests_are_counted_by_code_method_and_host() -> None:
     assert value("rest_client_request_size_bytes_bucket", verb="POST", le="256.0") == 1
     assert value("rest_client_response_size_bytes_count", verb="GET") == 2
     assert value("rest_client_response_size_bytes_count", verb="POST") is None
+
+
+def test_requests_of_several_threads_are_all_counted() -> None:
+    """Also while others are counted, by the thread itself or by a scrape."""
+    registry, client = scrape()
+    each, labels = 20_000, {"verb": "POST", "host": "10.0.0.1:6443"}
+
+    def send() -> None:
+        for number in range(each):
+            client.request_finished("POST", 201, 0.01, limited=None if number % 2 else 0.5, sent=1, received=2)
+
+    threads = [threading.Thread(target=send) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        list(registry.collect())
+    for thread in threads:
+        thread.join()
+    code = {"code": "201", "method": "POST", "host": "10.0.0.1:6443"}
+    assert registry.get_sample_value("rest_client_requests_total", code) == 4 * each
+    assert registry.get_sample_value("rest_client_request_duration_seconds_count", labels) == 4 * each
+    assert registry.get_sample_value("rest_client_rate_limiter_duration_seconds_sum", labels) == each
+    assert registry.get_sample_value("rest_client_request_size_bytes_sum", labels) == 4 * each
+    assert registry.get_sample_value("rest_client_response_size_bytes_sum", labels) == 8 * each

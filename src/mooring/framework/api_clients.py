@@ -31,9 +31,13 @@ class Binding(NamespacedObject, kw_only=True):
     @classmethod
     def of(cls, pod: Pod, node_name: str, annotations: Mapping[str, str] | None = None) -> Binding:
         """Return the binding of a pod (identified by uid) to a node. The server adds the annotations to the pod."""
+        named, namespace = pod.metadata, pod.namespace
         return cls(
             metadata=ObjectMeta(
-                namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=dict(annotations or {})
+                namespace=namespace,
+                name=named.name,
+                uid=named.uid,
+                annotations=dict(annotations) if annotations else {},
             ),
             target=ObjectReference(kind="Node", name=node_name),
         )

@@ -74,7 +74,7 @@ class _Head(msgspec.Struct):
     status: msgspec.Raw = msgspec.Raw()
 
 
-class Expected(NamedTuple):
+class Expected(msgspec.Struct, frozen=True, gc=False):
     """What a successful response must be. Empty values are not checked."""
 
     #: The kind of the object. A Status also fits if it is `Status`.

@@ -22,8 +22,6 @@ _START: Final = _TYPE.decode("latin-1")
 #: The fields of the metadata after the namespace, and the deprecated fields of the event. They are empty.
 _METADATA_END: Final = '"\0*\x002\x008\0B\0'
 _END: Final = "b\x04\n\0\x12\0j\0r\0x\0"
-#: What the envelope of a response ends with: its encoding and its type, which are empty.
-_ENVELOPE_END: Final = b'\x1a\0"\0'
 
 
 def encode_protobuf_event(event: Event) -> bytes:
@@ -94,9 +92,12 @@ def _seconds(text: str) -> str:
 
 
 def is_protobuf_event(body: bytes, name: str, namespace: str) -> bool:
-    """Return whether a response is an event with a name, as API servers begin and end it. Does not decode it."""
-    start = len(_TYPE)
+    """Return whether a response is a whole event with a name, as servers begin it. Does not decode it."""
+    if not body.startswith(_TYPE) or len(body) < len(_TYPE) + 3:
+        return False
+    # The tag and the length of the object, in one byte or two, follow the type.
+    low, high = body[len(_TYPE) + 1 : len(_TYPE) + 3]
+    size, start = (low, len(_TYPE) + 2) if low < 0x80 else (low & 0x7F | high << 7, len(_TYPE) + 3)
     first = b"\n%c%b\x12\0\x1a%c%b" % (len(name) & 0xFF, name.encode(), len(namespace) & 0xFF, namespace.encode())
-    # Before that are the tags and the lengths of the object and of its metadata.
-    found = body.find(first, start + 4, start + 8 + len(first))
-    return found > 0 and body.startswith(_TYPE) and body.endswith(_ENVELOPE_END)
+    # Before that are the tag and the length of the metadata.
+    return body.find(first, start + 2, start + 4 + len(first)) > 0 and len(body) >= start + size

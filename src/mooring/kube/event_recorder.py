@@ -336,7 +336,7 @@ class EventRecorder:
             kind="Event",
             metadata=ObjectMeta(name=entry.name, namespace=namespace),
             event_time=format_time(entry.first, micros=True),
-            series=_series(entry),
+            series=_series(entry) if entry.count > 1 else None,
             reporting_controller=key.component,
             reporting_instance=f"{key.component}-{self._host}",
             action=key.action,
@@ -383,7 +383,7 @@ class EventRecorder:
     def _name(self, about: str, now: float) -> str:
         self._last_nanos = max(self._last_nanos + 1, int(now * 1e9))
         name = f"{about}.{self._last_nanos:x}"
-        if len(name) <= 253 and _NAME.fullmatch(name):
+        if len(name) <= 253 and _NAME.fullmatch(about):  # what follows it is valid
             return name
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
@@ -423,6 +423,8 @@ def _counted(entry: _Entry) -> dict[str, object]:
 
 def _truncated(note: str) -> str:
     """Truncate a note to the length that the server accepts."""
+    if len(note) <= _NOTE_BYTES and note.isascii():
+        return note
     text = note.encode()
     if len(text) <= _NOTE_BYTES:
         return note

@@ -8,12 +8,11 @@ written together: one system call and one TLS record for many of them.
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mooring.kube import http2_frames as h2
-from mooring.kube.client_errors import NOT_LEADING, NotLeading, OutcomeUnknown
+from mooring.kube.client_errors import NOT_LEADING, NotLeading
 from mooring.kube.http2_frames import ErrorCode, ProtocolViolation, Setting
 from mooring.kube.http2_headers import (
     MAX_HEADERS,
@@ -23,7 +22,8 @@ from mooring.kube.http2_headers import (
     encode_request,
     success_status,
 )
-from mooring.kube.http_connection import TIMED_OUT, Connection, Field, Head, NotProcessed
+from mooring.kube.http2_stream import HeaderBlock, Stream
+from mooring.kube.http_connection import TIMED_OUT, Connection, Field, Head
 from mooring.kube.transport import Answer
 
 #: The requests under way on a connection. With 128 of them on one connection, etcd was measured to be slower.
@@ -48,50 +48,6 @@ _SETTINGS: Final = {
     Setting.ENABLE_PUSH: 0,
     Setting.INITIAL_WINDOW_SIZE: _MAX_RESPONSE,
 }
-_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class _Stream:
-    """A request and its response."""
-
-    __slots__ = (
-        "answer", "body", "charged", "credit", "deadline", "frames", "headers", "number", "reads", "received", "rest",
-        "status",
-    )  # fmt: skip
-
-    def __init__(self, number: int, answer: "asyncio.Future[Answer]", deadline: float, reads: int) -> None:
-        self.number = number
-        self.answer = answer
-        self.deadline = deadline
-        #: How often something had been received on the connection when the request was sent.
-        self.reads = reads
-        #: The frames that are not written yet, and the bytes of the body in them.
-        self.frames = b""
-        self.charged = 0
-        #: The rest of the body, for which the server has no room yet.
-        self.rest = b""
-        #: The window for sending, without the initial window of the connection.
-        self.credit = 0
-        self.status = 0
-        self.headers = _NO_HEADERS
-        self.body: bytes | bytearray = b""
-        #: The bytes received, for flow control.
-        self.received = 0
-
-    def end(self, problem: str, *, refused: bool = False) -> None:
-        """End the request without a response. It may have been carried out unless refused or sent incompletely."""
-        if not self.answer.done():
-            harmless = (refused or self.frames or self.rest) and not self.status
-            self.answer.set_exception(NotProcessed(problem) if harmless else OutcomeUnknown(problem))
-
-
-class _HeaderBlock:
-    """A header block in several frames, of which the last has not been received."""
-
-    def __init__(self, stream: int, flags: int) -> None:
-        self.stream = stream
-        self.flags = flags
-        self.data = bytearray()
 
 
 class Http2Connection(Connection):
@@ -119,10 +75,10 @@ class Http2Connection(Connection):
         super().__init__(context, on_lost)
         self._may_write = may_write
         self._next = 1
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, Stream] = {}
         #: Requests that are not written yet, and requests whose body has to wait for the flow control of the server.
-        self._unsent: list[_Stream] = []
-        self._blocked: list[_Stream] = []
+        self._unsent: list[Stream] = []
+        self._blocked: list[Stream] = []
         #: Frames other than requests that are not written yet.
         self._output: list[bytes] = []
         self._flushing = False
@@ -137,7 +93,7 @@ class Http2Connection(Connection):
         self._receive_window = _RECEIVE_WINDOW
         self._released = 0
         self._partial = b""
-        self._block: _HeaderBlock | None = None
+        self._block: HeaderBlock | None = None
         #: Set when the server has sent its settings, or the connection is lost.
         self._settled = asyncio.Event()
         self._problem = ""
@@ -178,7 +134,7 @@ class Http2Connection(Connection):
         if self._next > h2.MAX_STREAM:
             self._take_no_more()
         answer: asyncio.Future[Answer] = self.loop.create_future()
-        stream = self._streams[number] = _Stream(number, answer, deadline, self._reads)
+        stream = self._streams[number] = Stream(number, answer, deadline, self._reads)
         size = len(body)
         block = encode_request(head, path, size)
         room = min(self._window, self._initial_window, self._max_frame)
@@ -310,7 +266,7 @@ class Http2Connection(Connection):
             if not stream.rest:
                 self._blocked.remove(stream)
 
-    def _reset(self, stream: _Stream, code: ErrorCode) -> None:
+    def _reset(self, stream: Stream, code: ErrorCode) -> None:
         """Forget a stream, and tell the server if it knows it."""
         if stream.frames:
             self._unsent.remove(stream)
@@ -319,7 +275,7 @@ class Http2Connection(Connection):
             self._write(h2.number_frame(h2.RST_STREAM, stream.number, code))
         self._forget(stream)
 
-    def _forget(self, stream: _Stream) -> None:
+    def _forget(self, stream: Stream) -> None:
         """Remove a stream, and give its room in the window back to the server."""
         del self._streams[stream.number]
         if stream.rest:
@@ -405,7 +361,7 @@ class Http2Connection(Connection):
                 start = size  # what the server has sent since is of no interest
         self._partial = data[start:]
 
-    def _usual_received(self, stream: _Stream, kind: int, flags: int, payload: bytes) -> bool:
+    def _usual_received(self, stream: Stream, kind: int, flags: int, payload: bytes) -> bool:
         """Process a frame of a usual response: headers of a success, or a whole body. Return False for others.
 
         Nearly all responses are such. What happens is the same as in ``_process``, with fewer calls.
@@ -433,8 +389,7 @@ class Http2Connection(Connection):
         self._released += size
         if self._released >= _WINDOW_STEP:
             self._release(0)
-        if not stream.answer.done():
-            stream.answer.set_result(Answer(stream.status, _NO_HEADERS, payload))
+        stream.succeed(payload)
         return True
 
     def _process(self, kind: int, flags: int, number: int, payload: bytes) -> None:
@@ -459,7 +414,7 @@ class Http2Connection(Connection):
         if flags & h2.END_HEADERS:
             self._block_received(number, flags, payload)
         else:
-            self._block = _HeaderBlock(number, flags)
+            self._block = HeaderBlock(number, flags)
             self._block.data += payload
 
     def _continuation_received(self, flags: int, number: int, payload: bytes) -> None:
@@ -522,23 +477,21 @@ class Http2Connection(Connection):
             if flags & h2.END_STREAM:
                 self._complete(stream)
 
-    def _complete(self, stream: _Stream) -> None:
+    def _complete(self, stream: Stream) -> None:
         """End a request with its response."""
         if stream.rest:
             # The server has answered before it has read the request, for example because the request is too large.
             self._reset(stream, ErrorCode.NO_ERROR)
         else:
             self._forget(stream)
-        if not stream.answer.done():
-            headers = stream.headers if stream.status >= 300 else _NO_HEADERS
-            stream.answer.set_result(Answer(stream.status, headers, bytes(stream.body)))
+        stream.finish()
 
-    def _malformed(self, stream: _Stream, problem: str, code: ErrorCode = ErrorCode.PROTOCOL_ERROR) -> None:
+    def _malformed(self, stream: Stream, problem: str, code: ErrorCode = ErrorCode.PROTOCOL_ERROR) -> None:
         """End a request whose response is not one of HTTP/2. Other requests are not affected."""
         stream.end(f"the response is not HTTP/2: {problem}")
         self._reset(stream, code)
 
-    def _stream(self, number: int) -> _Stream | None:
+    def _stream(self, number: int) -> Stream | None:
         """Return a stream of a received frame, or None if it has ended. Raises ProtocolViolation."""
         stream = self._streams.get(number)
         if stream is None:

@@ -17,8 +17,8 @@ from mooring.api import Lease, LeaseSpec, ObjectMeta, format_time
 from mooring.kube.access import Access
 from mooring.kube.client_errors import Conflict, KubeError, NotFound
 from mooring.kube.failure_log import FailureLog
-from mooring.kube.rest import Client, RequestObserver
-from mooring.kube.transport import Timeouts
+from mooring.kube.rest import Client
+from mooring.kube.transport import RequestObserver, Timeouts
 from mooring.logs import get_logger
 
 #: The jitter of waits between attempts to acquire, as a factor of the retry period.

@@ -25,8 +25,8 @@ from mooring.api import Lease, LeaseSpec, ObjectMeta, format_time
 from mooring.kube.access import Access
 from mooring.kube.client_errors import Conflict, KubeError, NotFound
 from mooring.kube.decoding import Page
-from mooring.kube.rest import Client, RequestObserver
-from mooring.kube.transport import Timeouts
+from mooring.kube.rest import Client
+from mooring.kube.transport import RequestObserver, Timeouts
 from mooring.logs import get_logger
 
 #: The label of the leases of a group; its value is the name of the group.

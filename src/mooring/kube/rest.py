@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -54,7 +54,7 @@ from mooring.kube.failure_log import FailureLog
 from mooring.kube.identity import IdentitySource, identity_source
 from mooring.kube.request_limits import Priority, RateLimiter
 from mooring.kube.retry_backoff import Backoff
-from mooring.kube.transport import Answer, Chunks, HttpTransport, Timeouts, Transport
+from mooring.kube.transport import Answer, Chunks, HttpTransport, RequestObserver, Timeouts, Transport
 from mooring.logs import get_logger
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
@@ -85,23 +85,6 @@ _CORE_EVENTS: Final = resource_of(CoreEvent)
 #: The response to a bind is a Status, that to other requests any object.
 _BOUND: Final = Expected("Status")
 _ANY: Final = Expected()
-
-
-class RequestObserver(Protocol):
-    """What learns about the requests of a client, such as metrics."""
-
-    def request_finished(
-        self, method: str, status: int, seconds: float, *, limited: float | None, sent: int, received: int
-    ) -> None:
-        """Record a request with the sizes of its bodies; a status of 0 means that there was no response.
-
-        ``limited`` is how many seconds it waited for the rate limit before; None if it is a watch.
-        """
-        ...
-
-    def request_retried(self, method: str, status: int) -> None:
-        """Record that a request is sent again after a status."""
-        ...
 
 
 class Client:
@@ -388,10 +371,9 @@ class Client:
     ) -> Coroutine[Any, Any, object]:
         """Bind a pod to a node with the fast writer. The bind is retried only if the server did not carry it out.
 
-        The server adds the annotations to the pod.
-
-        Raises Conflict if the pod is bound, is being deleted or has another UID or, with `version`, another resource
-        version, and NotFound if it does not exist. If `outcome_unknown` of the error is set, read the pod to find out.
+        The server adds the annotations to the pod. Raises Conflict if the pod is bound, is being deleted or has
+        another UID or, with `version`, another resource version, and NotFound if it does not exist. If
+        `outcome_unknown` of the error is set, read the pod to find out.
         """
         name, namespace = pod.metadata.name, pod.namespace
         binding = (name, namespace, pod.metadata.uid, annotations or {}, version, node)
@@ -518,11 +500,7 @@ class Client:
                 harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
                 await self._failed(method, error, begun, limited, backoff, idempotent=harmless, sent=sent, waits=waits)
             else:
-                if self._observer is not None:
-                    seconds, received = self._clock() - begun, len(answer.body)
-                    self._observer.request_finished(
-                        method, answer.status, seconds, limited=limited, sent=sent, received=received
-                    )
+                self._report(method, answer.status, begun, limited, sent, len(answer.body))
                 return answer
 
     async def _download(self, target: str) -> bytes:

@@ -54,6 +54,23 @@ class Transport(Protocol):
         ...
 
 
+class RequestObserver(Protocol):
+    """What learns about the requests of a client, such as metrics."""
+
+    def request_finished(
+        self, method: str, status: int, seconds: float, *, limited: float | None, sent: int, received: int
+    ) -> None:
+        """Record a request with the sizes of its bodies; a status of 0 means that there was no response.
+
+        ``limited`` is how many seconds it waited for the rate limit before; None if it is a watch.
+        """
+        ...
+
+    def request_retried(self, method: str, status: int) -> None:
+        """Record that a request is sent again after a status."""
+        ...
+
+
 class Chunks(Protocol):
     """The body of a streamed response."""
 

@@ -35,7 +35,7 @@ from mooring.kube.membership import (
     Published,
 )
 from mooring.kube.object_store import is_newer
-from mooring.kube.rest import RequestObserver
+from mooring.kube.transport import RequestObserver
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.informers import UNFINISHED, Informers
 from mooring.logs import get_logger
@@ -370,6 +370,14 @@ class FencedBinder(ApiBinder):
         super().__init__(client)
         self._group = group
         self._latest = latest
+
+    async def bind(self, binding: Binding) -> Status | None:
+        """Bind a pod. Return None if it is bound to this node."""
+        self.in_flight += 1
+        try:
+            return await self._bind(binding, binding.target.name)
+        finally:
+            self.in_flight -= 1
 
     async def _bind(self, binding: Binding, node: str) -> Status | None:
         group, key = self._group(), f"{binding.namespace}/{binding.name}"

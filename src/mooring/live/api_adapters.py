@@ -40,30 +40,36 @@ class ApiBinder:
         resources must not be given to another pod before the outcome is certain. The pod is also read after a conflict,
         because a proxy may have sent the request twice.
         """
+        node = binding.target.name
         self.in_flight += 1
         try:
-            return await self._bind(binding, binding.target.name)
+            await self._client.bind(binding, node, binding.metadata.annotations)
+        except KubeError as error:
+            return await self._bind_again(binding, node, error)
+        else:
+            return None
         finally:
             self.in_flight -= 1
 
-    async def _bind(self, binding: Binding, node: str) -> Status | None:
-        backoff: Backoff | None = None
+    async def _bind_again(self, binding: Binding, node: str, error: KubeError) -> Status | None:
+        """Find out what became of a failed bind, and send it again as long as it may be."""
+        backoff = Backoff(first=0.01, factor=5.0, jitter=0.1, random=self._client.random)
         while True:
+            if (error.outcome_unknown or isinstance(error, Conflict)) and await self._is_bound(binding, node):
+                log.info(
+                    "the pod is bound although the request failed",
+                    pod=f"{binding.namespace}/{binding.name}",
+                    error=str(error),
+                )
+                return None
+            # The read has shown that the server did not carry out the request.
+            if not (self._retries and isinstance(error, ServerError) and backoff.tries < _BIND_RETRIES):
+                return Status.error(str(error))
+            await asyncio.sleep(backoff.next())
             try:
                 await self._client.bind(binding, node, binding.annotations)
-            except KubeError as error:
-                if (error.outcome_unknown or isinstance(error, Conflict)) and await self._is_bound(binding, node):
-                    log.info(
-                        "the pod is bound although the request failed",
-                        pod=f"{binding.namespace}/{binding.name}",
-                        error=str(error),
-                    )
-                    return None
-                # The read has shown that the server did not carry out the request.
-                backoff = backoff or Backoff(first=0.01, factor=5.0, jitter=0.1, random=self._client.random)
-                if not (self._retries and isinstance(error, ServerError) and backoff.tries < _BIND_RETRIES):
-                    return Status.error(str(error))
-                await asyncio.sleep(backoff.next())
+            except KubeError as again:
+                error = again
             else:
                 return None
 

@@ -49,9 +49,9 @@ class Reporter:
 
     def bound(self, assumed: AssumedPod) -> None:
         """Report a bound pod."""
-        pod, node = assumed.pod, assumed.node_name
-        key = pod.key
-        self._expected.pop(pod.uid, None)
+        pod, node, key = assumed.pod, assumed.node_name, assumed.queued.key
+        if self._expected:
+            self._expected.pop(pod.uid, None)
         log.info(
             "Successfully bound pod to node",
             pod=key,
@@ -61,7 +61,7 @@ class Reporter:
         )
         note = f"Successfully assigned {key} to {node}"
         self._events.record(
-            pod, type="Normal", reason="Scheduled", action="Binding", note=note, component=pod.scheduler_name
+            pod, type="Normal", reason="Scheduled", action="Binding", note=note, component=assumed.queued.profile
         )
 
     def record(

@@ -328,7 +328,7 @@ class LiveScheduler:
         return self.informers.pod(key)
 
     def _draining(self) -> bool:
-        return self._writes_in_flight() >= _BUSY_IN_FLIGHT
+        return self._binder.in_flight + self._claims.in_flight >= _BUSY_IN_FLIGHT
 
     def _writes_in_flight(self) -> int:
         """Return how many binds, and writes of claims before them, the server has not answered yet."""

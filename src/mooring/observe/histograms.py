@@ -7,7 +7,7 @@ They are used by one thread only and need no lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -57,6 +57,11 @@ class Histogram:
         """The sum of all observations."""
         self.count()
         return self._total
+
+    def observe_many(self, values: Iterable[float]) -> None:
+        """Add observations and count them."""
+        self._stored.extend(values)
+        self.count()
 
     def count(self) -> None:
         """Count the stored observations."""

@@ -24,21 +24,38 @@ if TYPE_CHECKING:
 _SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _BYTES: Final = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
 _BY_VERB: Final = ("verb", "host")
-#: Stored observations are looked at after this many requests with the same result.
-_COUNT_EVERY: Final = 512
+#: The number of requests with the same result that are counted together.
+_MANY: Final = 512
 
 
 class _Requests:
     """The number of requests with one method and status, and the series of the method."""
 
-    __slots__ = ("count", "duration", "limited", "received", "sent")
+    __slots__ = ("_counted", "_duration", "_limited", "_received", "_sent", "waiting")
 
-    def __init__(self, duration: Histogram, limited: Histogram, sent: Histogram, received: Histogram) -> None:
-        self.count = 0
-        self.duration = duration
-        self.limited = limited
-        self.sent = sent
-        self.received = received
+    def __init__(self, duration: Histogram, limited: Histogram, sent: Histogram, received: Histogram | None) -> None:
+        self._duration = duration
+        self._limited = limited
+        self._sent = sent
+        #: None if there are no responses.
+        self._received = received
+        self._counted = 0
+        #: The requests that are not counted yet: seconds, seconds of the rate limit, and the sizes of both bodies.
+        self.waiting: list[tuple[float, float | None, int, int]] = []
+
+    def count(self) -> int:
+        """Count the requests that wait for that. Return the number of all. Call it with a lock."""
+        size = len(self.waiting)  # another thread may add some meanwhile
+        if size:
+            seconds, limited, sent, received = zip(*self.waiting[:size], strict=True)
+            del self.waiting[:size]
+            self._counted += size
+            self._duration.observe_many(seconds)
+            self._limited.observe_many([each for each in limited if each is not None])
+            self._sent.observe_many(sent)
+            if self._received is not None:
+                self._received.observe_many(received)
+        return self._counted
 
 
 class RestClientMetrics:
@@ -69,18 +86,11 @@ class RestClientMetrics:
 
         ``limited`` is how many seconds it waited for the rate limit before; None if that does not apply.
         """
-        with self._lock:
-            found = self._requests.get((status, method)) or self._requests_of(status, method)
-            found.count += 1
-            found.duration.observe(seconds)
-            found.sent.observe(sent)
-            if limited is not None:
-                found.limited.observe(limited)
-            if status:
-                found.received.observe(received)
-            if found.count % _COUNT_EVERY == 0:
-                for histogram in (found.duration, found.limited, found.sent, found.received):
-                    histogram.count_many()
+        found = self._requests.get((status, method)) or self._requests_of(status, method)
+        found.waiting.append((seconds, limited, sent, received))
+        if len(found.waiting) >= _MANY:
+            with self._lock:
+                found.count()
 
     def request_retried(self, method: str, status: int) -> None:
         """Count a request that is sent again."""
@@ -88,11 +98,12 @@ class RestClientMetrics:
             self._retries[status, method] += 1
 
     def _requests_of(self, status: int, method: str) -> _Requests:
-        series = (
-            each.child(method, self._host) for each in (self._duration, self._limited, self._sent, self._received)
-        )
-        found = self._requests[status, method] = _Requests(*series)
-        return found
+        with self._lock:
+            duration, limited, sent, received = (
+                each.child(method, self._host) for each in (self._duration, self._limited, self._sent, self._received)
+            )
+            made = _Requests(duration, limited, sent, received if status else None)
+            return self._requests.setdefault((status, method), made)
 
     def families(self) -> Iterator[Metric]:
         """Yield the metric families."""
@@ -101,7 +112,7 @@ class RestClientMetrics:
                 "rest_client_requests", "Requests by status code, method and host.", labels=("code", "method", "host")
             )
             for (status, method), found in self._requests.items():
-                requests.add_metric((_code(status), method, self._host), found.count)
+                requests.add_metric((_code(status), method, self._host), found.count())
             retries = metric_families.CounterMetricFamily(
                 "rest_client_request_retries",
                 "Repeated requests by status code, verb and host.",

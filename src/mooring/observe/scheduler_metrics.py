@@ -124,6 +124,8 @@ class SchedulerMetrics:
             ("attempts",),
             exponential(0.01, 2, 20),
         )
+        #: The series by the number of attempts.
+        self._sli_of: dict[int, Histogram] = {}
         self._victims = Histograms(
             "scheduler_preemption_victims", "Number of victims of a preemption.", (), exponential(1, 2, 7)
         )
@@ -158,6 +160,7 @@ class SchedulerMetrics:
                 self._algorithm,
                 self.point_duration,
                 self._pod_attempts,
+                self._sli,
                 self._victims,
             ):
                 histograms.count_many()
@@ -171,7 +174,13 @@ class SchedulerMetrics:
 
     def sli(self, attempts: int) -> Histogram:
         """Return the series for pods that needed this number of attempts."""
-        return self._sli.child(str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+")
+        found = self._sli_of.get(attempts)
+        if found is None:
+            label = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
+            found = self._sli.child(label)
+            if attempts < _MANY_ATTEMPTS:
+                self._sli_of[attempts] = found
+        return found
 
     def permit_wait(self, code: Code) -> Histogram:
         """Return the series for pods that were allowed or rejected at Permit."""

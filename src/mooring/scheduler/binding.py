@@ -136,7 +136,15 @@ async def pre_bind(
 async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
     """Run the Bind plugins until one does not skip the pod."""
     for bound in profile.bind:
-        status = await _call_async(bound, "Bind", state, pod, node_name, skip=True)
+        try:
+            # As ``_call_async``, without a coroutine of its own for each pod.
+            answer = bound.call(state, pod, node_name)
+            if type(answer) is CoroutineType or (answer is not None and inspect.isawaitable(answer)):
+                answer = await answer
+        except BaseException as error:
+            contain(error)
+            return failure(f'running Bind plugin "{bound.name}"', bound.name, error).status
+        status = SUCCESS if answer is None else _checked(answer, bound, "Bind", skip=True)
         if status is SUCCESS or status.code is not Code.SKIP:
             return status
     return Status(Code.SKIP, ("all bind plugins skipped the pod",))
@@ -193,9 +201,7 @@ def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str,
     return SKIP if skip and answer is SKIP else _checked(answer, bound, point, skip=skip)
 
 
-async def _call_async(
-    bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str, *, skip: bool = False
-) -> Status:
+async def _call_async(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:
     try:
         answer = bound.call(state, pod, node_name)
         if type(answer) is CoroutineType or (answer is not None and inspect.isawaitable(answer)):
@@ -203,7 +209,7 @@ async def _call_async(
     except BaseException as error:
         contain(error)
         return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
-    return SUCCESS if answer is None else _checked(answer, bound, point, skip=skip)
+    return SUCCESS if answer is None else _checked(answer, bound, point)
 
 
 def _checked(answer: Any, bound: Bound, point: str, *, skip: bool = False) -> Status:

@@ -256,7 +256,7 @@ class Observer:
         metrics = self.metrics
         if metrics is None:
             return
-        self._profiles[queued.profile].attempted(SCHEDULED, now - started)
+        self._profiles[queued.profile].durations[SCHEDULED].observe(now - started)
         metrics.pod_attempts.observe(queued.attempts)
         if queued.initial_attempt_timestamp is not None:
             metrics.sli(queued.attempts).observe(max(0.0, self._clock() - queued.initial_attempt_timestamp))

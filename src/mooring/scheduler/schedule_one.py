@@ -297,63 +297,64 @@ class ScheduleOne:
     async def bind(self, assumed: AssumedPod) -> FailedAttempt | None:
         """Run the binding cycle: wait for Permit, then PreBind, Bind and PostBind. Return None if the pod is bound."""
         runner, state, pod, node_name = assumed.runner, assumed.state, assumed.pod, assumed.node_name
+        profile, rejected = runner.profile, False
+        points = self.observer.points(profile.name, pod.metadata.uid) if self.observer is not None else None
         try:
-            status, rejected = await self._run_binding_cycle(assumed)
+            status, pre_binders = SUCCESS, profile.pre_bind
+            if self._publishes:
+                status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
+            if status is SUCCESS and (pre_binders or assumed.waits):
+                status, rejected = await self._wait_and_pre_bind(assumed, pre_binders, points)
+            elif status is SUCCESS:
+                self.queue.done(pod.metadata.uid)
+                binding.observe(points, "PreBind", SUCCESS, perf_counter())
+            if status is SUCCESS or status.is_success:
+                started = perf_counter()
+                bound = await self._bind_with_extender(pod, node_name) if self._extenders is not None else None
+                status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)
+                started = binding.observe(points, "Bind", status, started)
+                if status is SUCCESS or status.is_success:
+                    try:
+                        if profile.post_bind:
+                            await binding.post_bind(profile, state, pod, node_name)
+                        self._bound(assumed, points, started)
+                    except Exception as error:  # the pod is bound nevertheless
+                        report_unexpected("a step after the bind failed", error, pod=pod.key)
+                    return None
         except Exception as error:
             report_unexpected("a binding cycle failed", error, pod=pod.key)
             status, rejected = internal_error(error).status, False
-        if status is SUCCESS or status.is_success:
-            return None
         async with self.lock:  # a decision in progress counts the pod on its node
             self.undo(runner, state, pod, node_name)
             failed = self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
             self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
             return failed
 
-    async def _run_binding_cycle(self, assumed: AssumedPod) -> tuple[Status, bool]:
-        """Run the plugins of the binding cycle; return the status, and whether the pod was rejected at Permit."""
-        state, observer, profile = assumed.state, self.observer, assumed.runner.profile
-        pod, node_name = assumed.pod, assumed.node_name
-        points = observer.points(profile.name, pod.uid) if observer is not None else None
-        pre_binders = profile.pre_bind
-        if self._publishes:
-            status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
-            if status is not SUCCESS:
-                return status, False
-        if pre_binders or assumed.waits:
-            end = self._expect(pod, node_name) if self._publishes and self._expect is not None else None
-            try:
-                status, rejected = await self._wait_and_pre_bind(assumed, pre_binders, points)
-            finally:
-                if end is not None:
-                    await end()
-            if not status.is_success:
-                return status, rejected
-        else:
-            self.queue.done(pod.metadata.uid)
-            started = perf_counter()
-            binding.observe(points, "PreBind", SUCCESS, started)
-        started = perf_counter()
-        bound = await self._bind_with_extender(pod, node_name) if self._extenders is not None else None
-        status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)
-        started = binding.observe(points, "Bind", status, started)
-        if status is SUCCESS or status.is_success:
-            try:
-                if profile.post_bind:
-                    await binding.post_bind(profile, state, pod, node_name)
-                binding.observe(points, "PostBind", SUCCESS, started)
-                if observer is not None:
-                    observer.bound(assumed.queued, assumed.started, assumed.assumed_at, assumed.record)
-                if state.pods_to_activate:
-                    self.queue.activate(state.pods_to_activate)
-            except Exception as error:  # the pod is bound nevertheless
-                report_unexpected("a step after the bind failed", error, pod=pod.key)
-        return status, False
+    def _bound(self, assumed: AssumedPod, points: PointTimes | None, started: float) -> None:
+        """Record a bound pod, for which PostBind started at a time and has ended."""
+        binding.observe(points, "PostBind", SUCCESS, started)
+        if self.observer is not None:
+            self.observer.bound(assumed.queued, assumed.started, assumed.assumed_at, assumed.record)
+        if assumed.state.pods_to_activate:
+            self.queue.activate(assumed.state.pods_to_activate)
 
     async def _wait_and_pre_bind(
         self, assumed: AssumedPod, pre_binders: tuple[Bound, ...], points: PointTimes | None
     ) -> tuple[Status, bool]:
-        """Wait for Permit and run PreBind; return the status, and whether the pod was rejected at Permit."""
+        """Wait for Permit and run PreBind; return the status, and whether the pod was rejected at Permit.
+
+        If that takes a while, the node is published.
+        """
+        end = self._expect(assumed.pod, assumed.node_name) if self._publishes and self._expect is not None else None
+        try:
+            return await self._permitted_and_pre_bound(assumed, pre_binders, points)
+        finally:
+            if end is not None:
+                await end()
+
+    async def _permitted_and_pre_bound(
+        self, assumed: AssumedPod, pre_binders: tuple[Bound, ...], points: PointTimes | None
+    ) -> tuple[Status, bool]:
         pod, observer = assumed.pod, self.observer
         status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
         if observer is not None and assumed.waits:

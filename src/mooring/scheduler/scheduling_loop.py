@@ -168,7 +168,7 @@ class SchedulingLoop:
         if isinstance(outcome, AssumedPod):
             self.binding += 1
             if outcome.waits:
-                self.start(self._bind(outcome), name=outcome.queued.uid)
+                self.start(self._bind_all(outcome), name=outcome.queued.uid)
             elif self._idle:
                 self._idle.pop().set_result(outcome)
             else:
@@ -189,36 +189,36 @@ class SchedulingLoop:
             report_unexpected("a task of the scheduler failed", error)
 
     async def _bind_all(self, assumed: AssumedPod | None) -> None:
-        """Run binding cycles, one after another, until None: to start a task takes longer than to wake one."""
-        create_future = asyncio.get_running_loop().create_future  # once, because it is a system call
+        """Run binding cycles, one after another, until None: to start a task takes longer than to wake one.
+
+        The task of a pod that waits at Permit has the name of the pod, and ends with it.
+        """
+        loop, engine = asyncio.get_running_loop(), self._engine  # once, because it is a system call
         while assumed is not None:
-            await self._bind(assumed)
-            if self._finishing or len(self._idle) >= _MAX_IN_FLIGHT:
+            try:
+                if (writing := self._reporter.flushed(assumed.pod.metadata.uid)) is not None:
+                    await writing  # an older failure must not be reported after the success
+                failed = await engine.bind(assumed)
+            except asyncio.CancelledError:
+                engine.lock.defer(engine.undo, assumed.runner, assumed.state, assumed.pod, assumed.node_name)
+                raise
+            finally:
+                self.binding -= 1
+                if not self._full or self._has_room():
+                    self._wake.set()
+            if failed is not None:
+                await self._fail(failed)
+            else:
+                if not self._bound:
+                    loop.call_soon(self._report_bound)
+                self._bound.append(assumed)
+            if self._finishing or assumed.waits or len(self._idle) >= _MAX_IN_FLIGHT:
                 return
-            woken: asyncio.Future[AssumedPod | None] = create_future()
+            woken: asyncio.Future[AssumedPod | None] = loop.create_future()
             self._idle.append(woken)
+            failed = None
             del assumed  # an idle task must not keep the profile of its last pod after a reload
             assumed = await woken
-
-    async def _bind(self, assumed: AssumedPod) -> None:
-        engine = self._engine
-        try:
-            if (writing := self._reporter.flushed(assumed.pod.metadata.uid)) is not None:
-                await writing  # an older failure must not be reported after the success
-            failed = await engine.bind(assumed)
-        except asyncio.CancelledError:
-            engine.lock.defer(engine.undo, assumed.runner, assumed.state, assumed.pod, assumed.node_name)
-            raise
-        finally:
-            self.binding -= 1
-            if not self._full or self._has_room():
-                self._wake.set()
-        if failed is not None:
-            await self._fail(failed)
-            return
-        if not self._bound:
-            asyncio.get_running_loop().call_soon(self._report_bound)
-        self._bound.append(assumed)
 
     def _report_bound(self) -> None:
         bound, self._bound = self._bound, []
