@@ -98,6 +98,8 @@ class AssumedPod(msgspec.Struct, eq=False):
     started: float = 0.0
     assumed_at: float = 0.0
     record: Decision | None = None
+    #: Whether it was rolled back before its binding cycle ended: it was rejected at Permit.
+    rolled_back: bool = False
 
 
 class FailedAttempt(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -85,6 +86,8 @@ class ScheduleOne:
     preempting: dict[str, str]
     #: Outcomes of the last group that ``schedule_one`` has not returned yet.
     decided: deque[AssumedPod | FailedAttempt]
+    #: The pods that were rejected at Permit since the last attempt.
+    rejected: list[AssumedPod]
     #: Publishes the condition of a group after its cycle.
     report_group: Callable[[NativePodGroup, GroupStatus], None] | None
 
@@ -97,6 +100,8 @@ class ScheduleOne:
         """
         if self.decided:
             return self.decided.popleft()
+        if self.rejected:
+            self._roll_back_rejected()
         queued = self.queue.pop()
         if queued is None:
             return None
@@ -261,6 +266,8 @@ class ScheduleOne:
         """Run Permit for a pod with a reserved node."""
         state, runner, observer, record = assumed.state, assumed.runner, self.observer, assumed.record
         profile, pod, node_name = runner.profile, assumed.pod, assumed.node_name
+        if self.rejected:  # while this attempt was paused
+            self._roll_back_rejected()
         status = binding.permit(profile, state, pod, node_name)
         if evaluation is not None:
             evaluation.permit = status
@@ -272,10 +279,31 @@ class ScheduleOne:
             return self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
         if state.pods_to_activate:
             self.queue.activate(state.pods_to_activate)
-        if assumed.waits and observer is not None:
-            observer.held(record, self.profiles.waiting_pods.get(pod.uid))
+        if assumed.waits:
+            self._hold(assumed)
         assumed.assumed_at = perf_counter()
         return assumed
+
+    def _hold(self, assumed: AssumedPod) -> None:
+        waiting = self.profiles.waiting_pods.get(assumed.pod.uid)
+        if self.observer is not None:
+            self.observer.held(assumed.record, waiting)
+        if waiting is not None:
+            waiting.when_settled(partial(self._settled, assumed))
+
+    def _settled(self, assumed: AssumedPod, verdict: Status) -> None:
+        if not verdict.is_success:
+            self.rejected.append(assumed)
+
+    def _roll_back_rejected(self) -> None:
+        """Roll back the pods that were rejected at Permit, and those that plugins reject with them at Unreserve.
+
+        Their binding cycles end only when their tasks run, which may be after further attempts. Until then a plugin
+        would count them: the rest of a gang would start without them.
+        """
+        for assumed in self.rejected:  # grows meanwhile
+            self.roll_back(assumed)
+        self.rejected.clear()
 
     def _clear_cached_answers(self) -> None:
         """Drop cached answers after a plugin was disabled or enabled."""
@@ -287,7 +315,7 @@ class ScheduleOne:
 
     async def bind(self, assumed: AssumedPod) -> FailedAttempt | None:
         """Run the binding cycle: wait for Permit, then PreBind, Bind and PostBind. Return None if the pod is bound."""
-        runner, state, pod, node_name = assumed.runner, assumed.state, assumed.pod, assumed.node_name
+        state, pod = assumed.state, assumed.pod
         try:
             status, rejected = await self._run_binding_cycle(assumed)
         except Exception as error:
@@ -296,7 +324,7 @@ class ScheduleOne:
         if status is SUCCESS or status.is_success:
             return None
         async with self.lock:  # a decision in progress counts the pod on its node
-            self.undo(runner, state, pod, node_name)
+            self.roll_back(assumed)
             failed = self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
             self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
             return failed
@@ -380,6 +408,12 @@ class ScheduleOne:
         return None
 
     # Failures
+
+    def roll_back(self, assumed: AssumedPod) -> None:
+        """Undo an assumed pod, unless that has happened."""
+        if not assumed.rolled_back:
+            assumed.rolled_back = True
+            self.undo(assumed.runner, assumed.state, assumed.pod, assumed.node_name)
 
     def undo(self, runner: PluginRunner, state: CycleState, pod: Pod, node_name: str) -> None:
         """Roll back an assumed pod: run Unreserve and remove the pod from its node."""
