@@ -278,7 +278,7 @@ class ScheduleOne:
             self.undo(runner, state, pod, node_name)
             return self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
         if state.pods_to_activate:
-            self.queue.activate(state.pods_to_activate)
+            self.queue.activate(state.pods_to_activate, by=assumed.queued)
         if assumed.waits:
             self._hold(assumed)
         assumed.assumed_at = perf_counter()
@@ -325,8 +325,12 @@ class ScheduleOne:
             return None
         async with self.lock:  # a decision in progress counts the pod on its node
             self.roll_back(assumed)
-            failed = self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
-            self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
+            failure = rejected_after_filter(status, state, waited=rejected)
+            failed = self.handle_failure(assumed.queued, failure, assumed.started)
+            if rejected:
+                self.queue.waiting_pod_rejected(pod)
+            else:
+                self.queue.assigned_pod_deleted(pod)
             return failed
 
     async def _run_binding_cycle(self, assumed: AssumedPod) -> tuple[Status, bool]:
@@ -446,6 +450,7 @@ class ScheduleOne:
                 pod=latest,
                 backoff=failure.backoff,
                 group=failure.group,
+                waited=failure.waited,
             )
         else:
             self.queue.done(pod.uid)

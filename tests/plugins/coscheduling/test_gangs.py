@@ -1,8 +1,9 @@
-"""Gangs under Coscheduling in an engine: they start as a whole."""
+"""Gangs under Coscheduling in an engine: they start as a whole, and those that do not fit are not tried without end."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -43,6 +44,8 @@ class World:
 
     def __init__(self, *objects: Any) -> None:
         self.now = 1_000_000.0
+        #: Whether binding cycles go on after each attempt, or when no pod is ready.
+        self.prompt = False
         self.engine = Engine(load_config(CONFIG, source="test"), clock=lambda: self.now)
         self.attempts: list[str] = []
         self.bound: dict[str, Pod] = {}
@@ -95,8 +98,12 @@ class World:
     async def settle(self) -> None:
         """Go on until nothing happens any more without the passing of time or an event."""
         already = len(self.attempts)
+        await self.bind()
         while self.engine.ready or self.assumed:
-            self.try_ready()
+            if self.prompt:
+                self.try_once()
+            else:
+                self.try_ready()
             await self.bind()
             assert len(self.attempts) < already + MANY, "pods are tried without end"
 
@@ -177,3 +184,100 @@ async def test_pods_that_arrive_one_by_one(world: World) -> None:
     world.put(member("c"))
     await world.settle()
     assert set(world.bound) == {"a", "b", "c", "other"}
+
+
+# Not without end
+
+
+@pytest.mark.parametrize("prompt", [True, False])
+async def test_a_gang_that_fits_in_part_is_retried_after_its_backoff(world: World, prompt: bool) -> None:
+    world.prompt = prompt
+    world.put(group("g", 4), *(member(name) for name in "abcd"))
+    world.node("small", "1500m")
+    await world.settle()
+    first = len(world.attempts)
+    assert first <= 8  # each pod, and the one that does not fit next to each of the others
+    await world.settle()
+    assert len(world.attempts) == first
+    await world.pass_time(3)
+    assert first < len(world.attempts) <= 3 * first
+
+
+@pytest.mark.parametrize("prompt", [True, False])
+async def test_two_gangs_that_fit_in_part_do_not_wake_each_other_without_end(world: World, prompt: bool) -> None:
+    world.prompt = prompt
+    for name in "gh":
+        world.put(group(name, 3), *(member(f"{name}{number}", name) for number in range(3)))
+    world.node("small", "2")
+    await world.settle()
+    await world.pass_time(3)
+    assert len(world.attempts) <= 60
+    world.node("large", "96")
+    await world.settle()
+    await world.pass_time(BACKOFF)
+    assert world.started == {"default/g": 3, "default/h": 3}
+
+
+@pytest.mark.parametrize("prompt", [True, False])
+async def test_new_room_starts_a_gang_before_its_backoff_ends(world: World, prompt: bool) -> None:
+    world.prompt = prompt
+    world.put(group("g", 4), *(member(name) for name in "abcd"))
+    world.node("small", "1500m")
+    await world.settle()
+    world.node("large", "96")
+    await world.settle()
+    assert sorted(world.bound) == ["a", "b", "c", "d"]
+
+
+# At random
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_gangs_start_as_a_whole_whatever_happens(world: World, seed: int) -> None:
+    """Pods and groups come and go, and binding cycles go on later than attempts. In the end there is room for all."""
+    rng = random.Random(seed)
+    sizes = {name: rng.randint(2, 5) for name in "ghi"}
+    pods = [(name, f"{name}{number}") for name, size in sizes.items() for number in range(size)]
+    versions = dict.fromkeys((pod for _, pod in pods), 0)
+    alive: dict[str, Pod] = {}
+
+    def create(of: str, name: str) -> None:
+        versions[name] += 1
+        alive[name] = member(name, of).uid(f"{name}-{versions[name]}").obj()
+        world.put(alive[name])
+
+    world.node("small", f"{rng.randint(1, 4)}500m")
+    missing = list(sizes)
+    for _ in range(150):
+        of, name = rng.choice(pods)
+        match rng.randrange(9):
+            case 0 | 1 if name not in alive:
+                create(of, name)
+            case 2 if name in alive and f"default/{of}" not in world.started:
+                world.engine.remove(alive.pop(name))
+                if rng.random() < 0.7:
+                    create(of, name)
+            case 3 if missing:
+                world.put(group(found := missing.pop(), sizes[found]))
+            case 4:
+                await world.bind()
+            case 7:
+                world.prompt = rng.random() < 0.5
+                await world.settle()
+            case 5:
+                world.now += rng.choice((0.3, 1, 5, 30))
+                world.engine.tick()
+            case 6:
+                number = len(world.attempts)
+                world.put(make_pod(f"other-{number}").uid(f"other-{number}").node("small"))
+            case _ if world.engine.ready:
+                world.try_once()
+    world.node("large", "96")
+    world.put(*(group(name, sizes[name]) for name in missing))
+    for of, name in pods:
+        if name not in alive:
+            create(of, name)
+    await world.settle()
+    await world.pass_time(3 * 60)
+    assert world.started == {f"default/{name}": size for name, size in sizes.items()}
+    assert set(world.bound) == {name for _, name in pods}
