@@ -25,7 +25,6 @@ from mooring.config import SchedulerConfiguration, load_config
 from mooring.framework.handle import Handle
 from mooring.live.batch.session_gang import SessionSetup, group_of, session_gang
 from mooring.releases import release_named, with_gates
-from mooring.scheduler.attempt_results import AssumedPod
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.gang_suggestions import SECONDS, GangChange, GangSearch, GangSuggestion
 from mooring.scheduler.suggestions import suggest
@@ -238,12 +237,11 @@ def gang_starts(objects: list[KubeObject], found: Gang) -> bool:
     engine = gang_engine(objects)
     key = group_of(found.pod)
     if found.kind in ("native", "coscheduling"):
-        placed = 0
         for _ in range(200):
             if not engine.ready:
                 break
-            outcome = engine.schedule_one()
-            placed += isinstance(outcome, AssumedPod) and outcome.pod.uid.startswith(f"uid-{_name(found)}")
+            engine.schedule_one()
+        placed = sum(uid.startswith(f"uid-{_name(found)}") for uid in engine.cache.assumed)
         return placed >= 1 and placed >= _minimum(objects, found)
     session = session_cluster(engine).session(_conf(found.kind))
     open_session(session)

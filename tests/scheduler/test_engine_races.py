@@ -38,6 +38,7 @@ class Custom(Plugin):
 
     def setup(self) -> None:
         self.held: dict[str, Any] = {}
+        self.unreserved: list[str] = []
 
     def pre_filter(self, state: Any, pod: Pod, nodes: Any) -> Any:
         return self.held.get("pre_filter")
@@ -47,6 +48,9 @@ class Custom(Plugin):
 
     def reserve(self, state: Any, pod: Pod, node_name: str) -> Any:
         return self.held.get("reserve")
+
+    def unreserve(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.unreserved.append(pod.name)
 
     def permit(self, state: Any, pod: Pod, node_name: str) -> Any:
         return self.held.get("permit")
@@ -90,7 +94,7 @@ class World:
         )
         plugin = self.engine.profiles.first.profile.plugins["Custom"]
         assert isinstance(plugin, Custom)
-        self.answers = plugin.held
+        self.answers, self.unreserved = plugin.held, plugin.unreserved
         self.answers.update(answers)
         self.put(make_node("n").capacity(cpu="2", memory="8Gi", pods="10"), *objects)
 
@@ -297,6 +301,41 @@ async def test_a_node_that_vanishes_takes_no_assumption_with_it() -> None:
     world.put(make_node("n").capacity(cpu="2", memory="8Gi", pods="10"))
     world.engine.cache.table.check()
     assert world.on_node == []
+
+
+# Rejected while held at Permit
+
+
+async def test_a_pod_rejected_at_permit_leaves_its_node_before_the_next_attempt() -> None:
+    """Its binding cycle may notice that only after many attempts."""
+    world = World(P, permit=PermitWait(600))
+    decided = world.decided()
+    other = make_pod("other").req(cpu="2").uid("other").obj()
+    world.put(other)
+    held = world.engine.profiles.waiting_pods.get("p")
+    assert held is not None
+    held.reject("Custom", "no")
+    assert world.on_node == ["p"]
+    world.answers["permit"] = None
+    assert world.decided().pod.uid == "other"
+    assert (world.on_node, world.place("p")) == (["other"], Place.IN_FLIGHT)
+    failed = await world.engine.bind(decided)
+    assert failed is not None
+    assert failed.failure.message == "0/1 nodes are available: 1 no."
+    assert (world.on_node, world.place("p")) == (["other"], Place.UNSCHEDULABLE)
+    world.engine.cache.table.check()
+
+
+async def test_unreserve_runs_once_for_a_pod_rejected_at_permit() -> None:
+    world = World(P, permit=PermitWait(600))
+    decided = world.decided()
+    held = world.engine.profiles.waiting_pods.get("p")
+    assert held is not None
+    held.reject("Custom", "no")
+    assert world.engine.schedule_one() is None
+    assert await world.engine.bind(decided) is not None
+    assert world.engine.schedule_one() is None
+    assert world.unreserved == ["p"]
 
 
 # Preempted while held at Permit

@@ -94,6 +94,25 @@ async def test_the_record_keeps_who_held_a_pod_that_was_deleted_at_permit() -> N
     assert [each.plugin for each in found.decision.permit] == ["Patience"]
 
 
+async def test_a_pod_that_is_retried_after_its_backoff_says_so() -> None:
+    engine = make_engine(Patience)
+    engine.put(pod("p", cpu="2"))
+    assumed = engine.schedule_one()
+    assert isinstance(assumed, AssumedPod)
+    engine.put(pod("other", cpu="2"))
+    assert isinstance(engine.schedule_one(), FailedAttempt)
+    before = explained(engine, "default/other").waiting
+    held = engine.profiles.waiting_pods.get("p")
+    assert held is not None
+    held.reject("Patience", "no")
+    await engine.bind(assumed)
+    after = explained(engine, "default/other").waiting
+    assert before is not None
+    assert after is not None
+    assert before.queue == after.queue == "unschedulable"
+    assert after.backoff_ends < after.retried_by < before.retried_by
+
+
 async def test_an_allowed_pod_is_not_held_any_more() -> None:
     engine = make_engine(Patience)
     engine.put(pod("p"))

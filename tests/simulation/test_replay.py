@@ -17,6 +17,7 @@ from mooring.framework import PermitWait, Plugin, Status
 from mooring.framework.api_clients import Binding
 from mooring.framework.points import points_of
 from mooring.live.recording import LiveRecording
+from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup
 from mooring.recording.recording_file import RecordingWriter
 from mooring.recording.records import Header, Kind, RecordingError
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
@@ -30,6 +31,8 @@ from tests.scheduler.test_pod_group_cycle import TOPOLOGY, group, grouped, in_ra
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 HELD = f"{HEAD}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: Hold}}]}}}}}}]\n"
+_GANG_PLUGINS = "{multiPoint: {enabled: [{name: Coscheduling}], disabled: [{name: PrioritySort}]}}"
+GANGS = f"{HEAD}profiles: [{{plugins: {_GANG_PLUGINS}}}]\n"
 EXTENDED = f"{HEAD}extenders: [{{urlPrefix: 'http://example.com', filterVerb: filter, nodeCacheCapable: true}}]\n"
 
 
@@ -150,6 +153,28 @@ async def test_random_inputs_are_repeated(tmp_path: Path, seed: int) -> None:
     assert result.differences == []
     assert result.placed > 20
     assert result.failed > 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_gangs_at_permit_are_repeated(tmp_path: Path, seed: int) -> None:
+    """Gangs that fit in part are rejected and retried; nodes and other pods come and go."""
+    rng = random.Random(seed)
+    cluster = Cluster(tmp_path, load_config(GANGS, source="gangs"))
+    for name in "abc":
+        head = {"name": name, "namespace": "default"}
+        cluster.engine.put(msgspec.convert({"metadata": head, "spec": {"minMember": 4}}, PodGroup))
+    nodes(cluster, 1)
+    for number in range(60):
+        gang = rng.choice("abc")
+        cluster.engine.put(make_pod(f"{gang}-{number}").uid(f"{gang}-{number}").label({LABEL: gang}).req(cpu="3").obj())
+        if rng.random() < 0.1:
+            cluster.engine.put(make_node(f"late-{number}").capacity({"cpu": 8, "pods": 20}).obj())
+        cluster.now += rng.choice([0.01, 0.5, 3.0, 70.0])
+        await cluster.step()
+    result = await asyncio.to_thread(cluster.replayed)
+    assert result.differences == []
+    assert result.placed > 5
+    assert result.failed > 50
 
 
 async def test_a_reload_of_the_configuration_is_repeated(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class ScheduleFailure(msgspec.Struct, frozen=True):
     group: GroupAttempt | None = None
     #: Whether another member places the pod on the nominated node (active-active).
     handover: bool = False
+    #: Whether the pod was rejected while it waited at Permit.
+    waited: bool = False
 
 
 def handed_over(pod: Pod, result: ScheduleResult, share: NodeShare) -> ScheduleFailure:
@@ -98,6 +100,8 @@ class AssumedPod(msgspec.Struct, eq=False):
     started: float = 0.0
     assumed_at: float = 0.0
     record: Decision | None = None
+    #: Whether it was rolled back before its binding cycle ended: it was rejected at Permit.
+    rolled_back: bool = False
 
 
 class FailedAttempt(msgspec.Struct, frozen=True):
@@ -150,10 +154,10 @@ def budget_exceeded(message: str, state: CycleState, backoff: float) -> Schedule
     return ScheduleFailure(message, Status.error(message), state, backoff=backoff)
 
 
-def rejected_after_filter(status: Status, state: CycleState) -> ScheduleFailure:
-    """Describe a failure after a node was chosen."""
+def rejected_after_filter(status: Status, state: CycleState, *, waited: bool = False) -> ScheduleFailure:
+    """Describe a failure after a node was chosen; ``waited`` if the pod was rejected while it waited at Permit."""
     message = f"0/1 nodes are available: 1 {status.message}." if status.is_rejected else status.message
     plugins = frozenset((status.plugin,)) if status.is_rejected and status.plugin else frozenset()
     if status.code is Code.PENDING:
-        return ScheduleFailure(message, status, state, result=NO_NOMINATION, pending=plugins)
-    return ScheduleFailure(message, status, state, result=NO_NOMINATION, rejectors=plugins)
+        return ScheduleFailure(message, status, state, result=NO_NOMINATION, pending=plugins, waited=waited)
+    return ScheduleFailure(message, status, state, result=NO_NOMINATION, rejectors=plugins, waited=waited)

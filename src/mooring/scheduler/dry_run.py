@@ -123,7 +123,7 @@ class _DryRun(ScheduleOne):
         self.queue = SchedulingQueue(clock=lambda: _NOW)
         self.observer = self._extenders = self._expect = self._budget = None
         self._evicts_later = False
-        self.pre_binds, self.lock, self.preempting = PreBinds(), DecisionLock(), {}
+        self.pre_binds, self.lock, self.preempting, self.rejected = PreBinds(), DecisionLock(), {}, []
         self._call("events_to_register", self._profile.events)
 
     def check(self, pod: Pod) -> None:

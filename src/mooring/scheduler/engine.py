@@ -83,6 +83,7 @@ class Engine(ScheduleOne):
         self.lock = DecisionLock()
         self.preempting: dict[str, str] = {}
         self.decided = deque()
+        self.rejected = []
         self.report_group = None
         metrics = observer.metrics if observer is not None else None
         health = metrics.health if metrics is not None else None

@@ -153,7 +153,7 @@ def waiting(engine: Engine, place: Place, queued: QueuedPod) -> WaitingView:
     """Describe a pod's place in the queue, the events that requeue it, and its latest retry."""
     held = place in (Place.UNSCHEDULABLE, Place.GATED)
     ends = engine.queue.backoff_ends(queued)
-    latest = queued.timestamp + engine.queue.max_in_unschedulable
+    latest = engine.queue.retried_by(queued)
     return WaitingView(
         queue=place.value,
         attempts=queued.attempts,

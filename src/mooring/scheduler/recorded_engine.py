@@ -176,6 +176,12 @@ class RecordedEngine(Engine):
             self.inputs.add((_BOUND, self.inputs.step(), assumed.queued.uid))
         return failed
 
+    def roll_back(self, assumed: AssumedPod) -> None:
+        """Undo an assumed pod. If that has happened, only its binding cycle ends now."""
+        if not self.inputs.deciding:
+            self.inputs.step()
+        super().roll_back(assumed)
+
     def undo(self, runner: PluginRunner, state: CycleState, pod: Pod, node_name: str) -> None:
         """Roll back an assumed pod."""
         if not self.inputs.deciding or self.lock.held:

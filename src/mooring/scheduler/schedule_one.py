@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -86,6 +87,8 @@ class ScheduleOne:
     preempting: dict[str, str]
     #: Outcomes of the last group that ``schedule_one`` has not returned yet.
     decided: deque[AssumedPod | FailedAttempt]
+    #: The pods that were rejected at Permit since the last attempt.
+    rejected: list[AssumedPod]
     #: Publishes the condition of a group after its cycle.
     report_group: Callable[[NativePodGroup, GroupStatus], None] | None
 
@@ -98,6 +101,8 @@ class ScheduleOne:
         """
         if self.decided:
             return self.decided.popleft()
+        if self.rejected:
+            self._roll_back_rejected()
         queued = self.queue.pop()
         if queued is None:
             return None
@@ -270,6 +275,8 @@ class ScheduleOne:
         """Run Permit for a pod with a reserved node."""
         state, runner, observer, record = assumed.state, assumed.runner, self.observer, assumed.record
         profile, pod, node_name = runner.profile, assumed.pod, assumed.node_name
+        if self.rejected:  # while this attempt was paused
+            self._roll_back_rejected()
         status = binding.permit(profile, state, pod, node_name)
         if evaluation is not None:
             evaluation.permit = status
@@ -280,11 +287,32 @@ class ScheduleOne:
             self.undo(runner, state, pod, node_name)
             return self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
         if state.pods_to_activate:
-            self.queue.activate(state.pods_to_activate)
-        if assumed.waits and observer is not None:
-            observer.held(record, self.profiles.waiting_pods.get(pod.uid))
+            self.queue.activate(state.pods_to_activate, by=assumed.queued)
+        if assumed.waits:
+            self._hold(assumed)
         assumed.assumed_at = perf_counter()
         return assumed
+
+    def _hold(self, assumed: AssumedPod) -> None:
+        waiting = self.profiles.waiting_pods.get(assumed.pod.uid)
+        if self.observer is not None:
+            self.observer.held(assumed.record, waiting)
+        if waiting is not None:
+            waiting.when_settled(partial(self._settled, assumed))
+
+    def _settled(self, assumed: AssumedPod, verdict: Status) -> None:
+        if not verdict.is_success:
+            self.rejected.append(assumed)
+
+    def _roll_back_rejected(self) -> None:
+        """Roll back the pods that were rejected at Permit, and those that plugins reject with them at Unreserve.
+
+        Their binding cycles end only when their tasks run, which may be after further attempts. Until then a plugin
+        would count them: the rest of a gang would start without them.
+        """
+        for assumed in self.rejected:  # grows meanwhile
+            self.roll_back(assumed)
+        self.rejected.clear()
 
     def _clear_cached_answers(self) -> None:
         """Drop cached answers after a plugin was disabled or enabled."""
@@ -325,9 +353,13 @@ class ScheduleOne:
             report_unexpected("a binding cycle failed", error, pod=pod.key)
             status, rejected = internal_error(error).status, False
         async with self.lock:  # a decision in progress counts the pod on its node
-            self.undo(runner, state, pod, node_name)
-            failed = self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
-            self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
+            self.roll_back(assumed)
+            failure = rejected_after_filter(status, state, waited=rejected)
+            failed = self.handle_failure(assumed.queued, failure, assumed.started)
+            if rejected:
+                self.queue.waiting_pod_rejected(pod)
+            else:
+                self.queue.assigned_pod_deleted(pod)
             return failed
 
     def _bound(self, assumed: AssumedPod, points: PointTimes | None, started: float) -> None:
@@ -391,6 +423,12 @@ class ScheduleOne:
 
     # Failures
 
+    def roll_back(self, assumed: AssumedPod) -> None:
+        """Undo an assumed pod, unless that has happened."""
+        if not assumed.rolled_back:
+            assumed.rolled_back = True
+            self.undo(assumed.runner, assumed.state, assumed.pod, assumed.node_name)
+
     def undo(self, runner: PluginRunner, state: CycleState, pod: Pod, node_name: str) -> None:
         """Roll back an assumed pod: run Unreserve and remove the pod from its node."""
         binding.unreserve(runner.profile, state, pod, node_name)
@@ -422,6 +460,7 @@ class ScheduleOne:
                 pod=latest,
                 backoff=failure.backoff,
                 group=failure.group,
+                waited=failure.waited,
             )
         else:
             self.queue.done(pod.uid)

@@ -200,7 +200,7 @@ class SchedulingLoop:
                     await writing  # an older failure must not be reported after the success
                 failed = await engine.bind(assumed)
             except asyncio.CancelledError:
-                engine.lock.defer(engine.undo, assumed.runner, assumed.state, assumed.pod, assumed.node_name)
+                engine.lock.defer(engine.roll_back, assumed)
                 raise
             finally:
                 self.binding -= 1

@@ -35,6 +35,31 @@ def test_members_are_counted_by_state() -> None:
     assert (members.count(group), members.gated(group), members.assigned(group)) == (3, 1, 1)
     pending = next(pod for pod in members.of(group) if pod.name == "a")
     assert group_key(pending) == group
-    assert members.assign(group, pending.name) == 2
-    members.unassign(group, pending.name)
+    assert members.assign(group, pending.uid) == 2
+    members.unassign(group, pending.uid)
     assert members.assigned(group) == 1
+
+
+def test_a_pod_that_is_created_again_under_its_name_is_another_one() -> None:
+    handle = Handle()
+    members = Members(handle.lister(Pod))
+    group = "default/g"
+    old, new = (make_pod("a").uid(uid).label({LABEL: "g"}) for uid in ("old", "new"))
+    handle.objects.put(old.node("n").obj())
+    # The deletion of the old one was not observed.
+    handle.objects.put(new.obj())
+    assert members.assigned(group) == 0
+    # The binding of the old one fails after the new one has a node.
+    assert members.assign(group, "new") == 1
+    members.unassign(group, "old")
+    assert members.assigned(group) == 1
+
+
+def test_a_pod_that_is_deleted_while_it_is_bound_does_not_count() -> None:
+    handle = Handle()
+    members = Members(handle.lister(Pod))
+    pod = make_pod("a").uid("a").label({LABEL: "g"}).obj()
+    handle.objects.put(pod)
+    members.assign("default/g", "a")
+    handle.objects.remove(pod)
+    assert members.assigned("default/g") == 0

@@ -98,15 +98,18 @@ class QueueMachine(RuleBasedStateMachine):
             self.flying[queued.uid] = queued
 
     @precondition(lambda self: self.flying)
-    @rule(data=st.data(), plugins=PLUGINS, pending=PLUGINS)
-    def fail(self, data: st.DataObject, plugins: set[str], pending: set[str]) -> None:
+    @rule(data=st.data(), plugins=PLUGINS, pending=PLUGINS, waited=st.booleans())
+    def fail(self, data: st.DataObject, plugins: set[str], pending: set[str], waited: bool) -> None:
         queued = self.flying.pop(data.draw(st.sampled_from(sorted(self.flying))))
         now = self.pods.get(queued.pod.name)
         latest = now if now is not None and now.uid == queued.uid else None
-        place = self.queue.add_unschedulable(queued, unschedulable_plugins=plugins, pending_plugins=pending, pod=latest)
+        place = self.queue.add_unschedulable(
+            queued, unschedulable_plugins=plugins, pending_plugins=pending, pod=latest, waited=waited
+        )
         assert (place is None) is (now is None or now.uid != queued.uid)
         if place is not None:
             assert place is not Place.UNSCHEDULABLE or plugins or pending
+            assert place is not Place.BACKOFF or not (waited and (plugins or pending))
 
     @precondition(lambda self: self.flying)
     @rule(data=st.data())
@@ -148,6 +151,12 @@ class QueueMachine(RuleBasedStateMachine):
         before = len(self.waiting(Place.ACTIVE, Place.BACKOFF))
         moved = self.queue.on_event(*kind, None if kind[0] == "*" else NODE, None)
         assert len(self.waiting(Place.ACTIVE, Place.BACKOFF)) == before + moved
+
+    @rule()
+    def reject_waiting(self) -> None:
+        before = len(self.waiting(Place.BACKOFF))
+        self.queue.waiting_pod_rejected(make_pod("held").obj())
+        assert len(self.waiting(Place.BACKOFF)) == before
 
     @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 2.5, 12.0, 40.0, 310.0]))
     def pass_time(self, seconds: float) -> None:

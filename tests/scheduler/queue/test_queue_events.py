@@ -159,6 +159,70 @@ def test_after_done_nothing_is_heard_so_the_pod_is_tried_again() -> None:
     assert queue.place("p") == "backoff"
 
 
+# A pod that waited at Permit is rejected
+
+
+def test_a_rejection_at_permit_requeues_others_when_their_backoff_ends() -> None:
+    queue = QueueUnderTest({"Fit": [on("Pod", A.DELETE)], "Ports": [on("Node")]})
+    queue.rejected("fit", "Fit")
+    queue.rejected("ports", "Ports")
+    assert queue.waiting_pod_rejected(make_pod("held").obj()) == 0
+    assert (queue.place("fit"), queue.ready) == ("unschedulable", False)
+    assert queue.next_tick == START + 2
+    assert [queue.pass_time(1.9), queue.pass_time(0.1)] == [0, 1]
+    assert (queue.place("fit"), queue.place("ports")) == ("active", "unschedulable")
+
+
+def test_a_rejection_at_permit_does_not_delay_others() -> None:
+    queue = QueueUnderTest({"Fit": [on("Pod", A.DELETE), on("Node")]})
+    queue.rejected("old", "Fit")
+    queue.pass_time(5)
+    queue.rejected("new", "Fit")
+    queue.rejected("pending", pending=["Fit"])
+    # Those that do not back off are ready at once.
+    assert queue.waiting_pod_rejected(make_pod("held").obj()) == 2
+    assert [queue.place(name) for name in ("old", "new", "pending")] == ["active", "unschedulable", "active"]
+    # Another event makes the others ready if no other pod is.
+    queue.node_added()
+    assert queue.place("new") == "backoff"
+    assert queue.drain() == ["old", "pending", "new"]
+    assert queue.pass_time(5) == 0
+
+
+@pytest.mark.parametrize("event", ["activated", "Node", "none"])
+def test_a_pod_that_is_rejected_at_permit_hears_of_what_it_missed_when_its_backoff_ends(event: str) -> None:
+    queue = QueueUnderTest({"Gang": [on("Node")]})
+    queued = queue.popped("p")
+    if event == "Node":
+        queue.node_added()
+    elif event == "activated":
+        queue.activate([queued.key])
+    queue.add_unschedulable(queued, unschedulable_plugins=["Gang"], waited=True)
+    assert (queue.place("p"), queue.ready) == ("unschedulable", False)
+    assert queue.pass_time(2) == (event != "none")
+
+
+def test_a_pod_that_is_gated_when_its_backoff_ends_waits_for_its_gate() -> None:
+    gate = Gate()
+    queue = QueueUnderTest({"Fit": [on("Pod", A.DELETE)]}, {"Gate": gate})
+    queue.rejected("p", "Fit")
+    queue.waiting_pod_rejected(make_pod("held").obj())
+    gate.held.add("p")
+    assert queue.pass_time(2) == 0
+    assert queue.place("p") == "gated"
+    gate.held.clear()
+    assert queue.pass_time(2) == 0
+
+
+def test_a_pod_that_is_activated_does_not_wait_for_its_backoff() -> None:
+    queue = QueueUnderTest({"Fit": [on("Pod", A.DELETE)]})
+    queue.rejected("p", "Fit")
+    queue.waiting_pod_rejected(make_pod("held").obj())
+    queue.activate(["default/p"])
+    assert queue.drain() == ["p"]
+    assert queue.pass_time(5) == 0
+
+
 # Time
 
 

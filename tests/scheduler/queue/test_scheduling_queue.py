@@ -218,6 +218,46 @@ def test_activating_a_pod_in_back_off_asks_its_gates_unless_they_were_asked(pop_
     assert (queue.place("p"), gate.asked) == (("active", []) if pop_from_backoff else ("gated", ["p"]))
 
 
+@pytest.mark.parametrize(
+    ("seconds", "place"), [(0.5, "unschedulable"), (5.0, "active")], ids=["backs off", "backoff is over"]
+)
+def test_a_pod_that_was_activated_by_another_leaves_others_their_backoff(seconds: float, place: str) -> None:
+    queue = QueueUnderTest({"Fit": []})
+    for name in ("first", "second", "third"):
+        queue.rejected(name, "Fit")
+    starter = queue.popped("starter")
+    queue.activate(["default/second"], by=starter)
+    second = queue.pop()
+    assert second is not None
+    assert (second.pod.name, second.activated, starter.activated) == ("second", True, False)
+    queue.clock.now += seconds
+    queue.activate(["default/first"], by=second)
+    assert queue.place("first") == place
+    # The attempt of a pod that was not activated itself, and plugins, activate others at once.
+    queue.activate(["default/first"], by=starter)
+    queue.activate(["default/third"])
+    assert (queue.place("first"), queue.place("third")) == ("active", "active")
+
+
+def test_a_pod_activates_others_at_once_after_an_event() -> None:
+    queue = QueueUnderTest()
+    queue.rejected("other", "Fit")
+    queue.rejected("p", "Fit")
+    starter = queue.popped("starter")
+    queue.activate(["default/p"], by=starter)
+    # It counts as activated, also if it is ready for another reason.
+    queue.add(make_pod("new").obj())
+    queue.activate(["default/new"], by=starter)
+    for name in ("p", "new"):
+        queued = queue.pop()
+        assert queued is not None
+        assert (queued.pod.name, queued.activated) == (name, True)
+        queue.add_unschedulable(queued, unschedulable_plugins=["Fit"])
+    queue.node_added()
+    while (queued := queue.pop()) is not None:
+        assert not queued.activated
+
+
 def test_a_pod_activated_in_flight_is_tried_again_after_its_back_off() -> None:
     queue = QueueUnderTest({"Fit": []})
     first, second = queue.popped("first"), queue.popped("second")

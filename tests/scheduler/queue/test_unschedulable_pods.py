@@ -90,3 +90,20 @@ def test_age_is_counted_from_the_last_attempt_or_flush() -> None:
     assert (pool.oldest, pool.older_than(16)) == (15, [flushed])
     assert old.key not in pool
     assert sorted(pod.pod.name for pod in pool) == ["flushed", "young"]
+
+
+def test_pods_are_retried_in_the_order_in_which_their_backoff_ends() -> None:
+    pool = UnschedulablePods()
+    pods = {name: queued(name, "Fit") for name in ("late", "early", "filed-anew", "never")}
+    for name, ends in (("late", 9.0), ("early", 3.0), ("filed-anew", 1.0), ("never", 2.0)):
+        pods[name].backoff_expiration = ends
+        pool.put(pods[name])
+        if name != "never":
+            pool.retry_after_backoff(pods[name])
+    pool.put(pods["filed-anew"])
+    assert [name for name, pod in pods.items() if pool.is_retried(pod)] == ["late", "early"]
+    assert pool.next_retry is pods["early"]
+    pool.remove(pods["early"].key)
+    assert pool.next_retry is pods["late"]
+    pool.remove(pods["late"].key)
+    assert pool.next_retry is None

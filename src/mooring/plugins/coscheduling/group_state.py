@@ -41,7 +41,7 @@ class Members:
     def __init__(self, pods: Lister[Pod]) -> None:
         self._all = pods.index(lambda pod: group_key(pod) or None)
         self._gated = pods.index(lambda pod: (group_key(pod) or None) if pod.spec.scheduling_gates else None)
-        #: Names of the pods that have a node or are assumed on one.
+        #: Uids of the pods that have a node or are assumed on one.
         self._assigned: dict[str, set[str]] = {}
         for pod in pods.list():
             self._changed(None, pod)
@@ -63,28 +63,23 @@ class Members:
         """Return the number of pods that have a node or are assumed on one."""
         return len(self._assigned.get(group, ()))
 
-    def assign(self, group: str, name: str) -> int:
+    def assign(self, group: str, uid: str) -> int:
         """Add a pod that has a node; return the number of those."""
-        names = self._assigned.setdefault(group, set())
-        names.add(name)
-        return len(names)
+        uids = self._assigned.setdefault(group, set())
+        uids.add(uid)
+        return len(uids)
 
-    def unassign(self, group: str, name: str) -> None:
+    def unassign(self, group: str, uid: str) -> None:
         """Remove a pod that has no node any more."""
-        names = self._assigned.get(group)
-        if names is not None:
-            names.discard(name)
-            if not names:
+        uids = self._assigned.get(group)
+        if uids is not None:
+            uids.discard(uid)
+            if not uids:
                 del self._assigned[group]
 
     def _changed(self, old: Pod | None, new: Pod | None, /) -> None:
-        pod = new if new is not None else old
-        if pod is None or not pod.node_name:
-            return
-        group = group_key(pod)
-        if not group:
-            return
-        if new is None:
-            self.unassign(group, pod.name)
-        elif old is None or not old.node_name:
-            self.assign(group, pod.name)
+        # An operator may create a pod again under its name before the end of the old one is observed.
+        if old is not None and (new is None or new.uid != old.uid) and (group := group_key(old)):
+            self.unassign(group, old.uid)
+        if new is not None and new.node_name and (group := group_key(new)):
+            self.assign(group, new.uid)

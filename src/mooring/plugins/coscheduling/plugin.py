@@ -170,7 +170,7 @@ class Coscheduling(Plugin[CoschedulingArgs]):
         if self._group(pod) is None:
             return
         key = group_key(pod)
-        self._members.unassign(key, pod.name)
+        self._members.unassign(key, pod.uid)
         self._reject_waiting(key, "rejection in Unreserve")
         self._failed(key)
 
@@ -193,7 +193,7 @@ class Coscheduling(Plugin[CoschedulingArgs]):
         group = self._group(pod)
         if group is None:
             return Status.unschedulable("PodGroup not found")
-        assigned = self._members.assign(key, pod.name)
+        assigned = self._members.assign(key, pod.uid)
         if assigned >= group.min_member:
             self._failed_at.pop(key, None)
             for waiting in self.handle.waiting_pods:

@@ -124,8 +124,12 @@ class BackoffQueue:
     def next_completion(self) -> float:
         """When the first backoff ends; infinity if no pod waits."""
         heads = (self._rejected.peek(), self._failed.peek())
-        first = min((self.expiration(head) for head in heads if head is not None), default=math.inf)
-        return first + 1.0 if self.aligned else math.nextafter(first, math.inf)
+        return min((self.completion(head) for head in heads if head is not None), default=math.inf)
+
+    def completion(self, queued: QueuedPod) -> float:
+        """Return the first time at which a pod does not back off any more."""
+        ends = self.expiration(queued)
+        return ends + 1.0 if self.aligned else math.nextafter(ends, math.inf)
 
     def get(self, key: str) -> QueuedPod | None:
         """Return a pod by key."""

@@ -88,6 +88,8 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     backoff_expiration: float | None = None
     #: Whether the backoff is that of the pod's group. New pods of the group wait for it too.
     waits_with_group: bool = False
+    #: Whether the attempt of another pod has activated the pod since it was requeued.
+    activated: bool = False
     #: The last moves of a pod that was rejected or gated.
     moves: tuple[Move, ...] = ()
 

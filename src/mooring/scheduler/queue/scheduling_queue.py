@@ -195,15 +195,26 @@ class SchedulingQueue:
             return self._active.remove(key)
         return self._pool.remove(key) if key in self._pool.pods else self._backoff.remove(key)
 
-    def activate(self, keys: Iterable[str]) -> None:
-        """Requeue pods (``namespace/name``) without an event; one in flight is retried after its backoff."""
+    def activate(self, keys: Iterable[str], by: QueuedPod | None = None) -> None:
+        """Requeue pods (``namespace/name``) without an event; one in flight is retried after its backoff.
+
+        ``by`` is the pod whose attempt activates them. If it was activated itself, rejected pods that back off are
+        retried when their backoff ends: else pods of a gang that fits in part would activate each other without end.
+        """
+        chained = by is not None and by.activated
+        now = self._clock()
         for key in keys:
             if (queued := self._pool.get(key)) is not None:
-                self._to_active(queued, _FORCE_ACTIVATE)
+                if chained and self._backoff.is_backing_off(queued, now):
+                    self._pool.retry_after_backoff(queued)
+                else:
+                    self._to_active(queued, _FORCE_ACTIVATE)
             elif (queued := self._backoff.remove(key)) is not None:
                 self._to_active(queued, _FORCE_ACTIVATE, checked=self._pop_from_backoff)
             elif (flight := self._in_flight_of(key)) is not None:
                 self._in_flight.record(Event(self._interests.wildcard(_FORCE_ACTIVATE), None, flight.queued.pod))
+            if by is not None and (queued := self._active.get(key)) is not None:
+                queued.activated = True
 
     def requeue(self, keys: Iterable[str]) -> None:
         """Requeue pods (``namespace/name``) that wait for an event, after their backoff."""
@@ -293,12 +304,14 @@ class SchedulingQueue:
         pod: Pod | None = None,
         backoff: float | None = None,
         group: GroupAttempt | None = None,
+        waited: bool = False,
     ) -> Place | None:
         """Return a popped pod to the queue: plugins rejected it, or without plugins, the attempt failed with an error.
 
         ``pod`` is its newest version, if it changed while in flight. ``backoff`` is the backoff in seconds, unless it
-        follows from the number of failures. ``group`` is the attempt of its group, if it was tried with that. Return
-        where the pod is now; None if it was deleted, has a node, or is already in the queue.
+        follows from the number of failures. ``group`` is the attempt of its group, if it was tried with that. With
+        ``waited``, it was rejected while it waited at Permit, and events that it missed requeue it after its backoff.
+        Return where the pod is now; None if it was deleted, has a node, or is already in the queue.
         """
         uid = queued.uid
         flight = self._in_flight.get(uid)
@@ -316,7 +329,12 @@ class SchedulingQueue:
             elif backoff is not None:
                 queued.backoff_expiration = now + backoff
             self.counters.reject(queued)
-            return self._requeue(queued, self._replay(queued, flight), _FAILED)
+            strategy = self._replay(queued, flight)
+            if waited and queued.rejectors and self._waits_for_backoff(queued, strategy, now):
+                place = self._to_pool(queued, _FAILED)
+                self._pool.retry_after_backoff(queued)
+                return place
+            return self._requeue(queued, strategy, _FAILED)
         finally:
             self._in_flight.done(uid)
 
@@ -354,10 +372,12 @@ class SchedulingQueue:
         new: object = None,
         *,
         only: Callable[[Pod], bool] | None = None,
+        full_backoff: bool = False,
     ) -> int:
         """Requeue the pods that an event may make schedulable. Return how many were moved.
 
-        ``only`` selects the pods that the event applies to. Events without a registered plugin are ignored.
+        ``only`` selects the pods that the event applies to. Events without a registered plugin are ignored. With
+        ``full_backoff``, pods that back off are requeued when their backoff ends.
         """
         if self.defers_events:
             return 0
@@ -369,7 +389,9 @@ class SchedulingQueue:
             self._in_flight.record(event)
             return 0
         pods = self._pool.concerned(interest)
-        return self._requeue_all(pods if only is None else [queued for queued in pods if only(queued.pod)], event)
+        if only is not None:
+            pods = [queued for queued in pods if only(queued.pod)]
+        return self._requeue_all(pods, event, full_backoff=full_backoff)
 
     def assigned_pod_added(self, pod: Pod) -> int:
         """Handle a pod that was bound or added with a node."""
@@ -385,6 +407,16 @@ class SchedulingQueue:
         """Handle a pod that no longer uses its node: deleted, or no longer assumed or nominated."""
         return self.on_event(ASSIGNED_POD, ActionType.DELETE, pod, None, only=only)
 
+    def waiting_pod_rejected(self, pod: Pod) -> int:
+        """Handle a pod that no longer uses its node because it was rejected while it waited at Permit.
+
+        The other pods that this requeues are not popped before their backoff ends, unless another event requeues them:
+        else each pod of a gang that fits in part would make the others fail, and leave its room to the next, endlessly.
+        """
+        return self.on_event(
+            ASSIGNED_POD, ActionType.DELETE, pod, None, only=lambda other: other.uid != pod.uid, full_backoff=True
+        )
+
     def tick(self, now: float | None = None) -> int:
         """Move the pods whose backoff has ended to active. Return how many pods moved.
 
@@ -395,6 +427,8 @@ class SchedulingQueue:
         moved = 0
         for queued in self._backoff.pop_completed(now):
             moved += self._to_active(queued, _BACKOFF_COMPLETE, checked=self._pop_from_backoff) in _MOVED
+        while (first := self._pool.next_retry) is not None and not self._backoff.is_backing_off(first, now):
+            moved += self._to_active(first, _BACKOFF_COMPLETE) in _MOVED
         if now >= self._next_flush:
             self._next_flush = now + FLUSH_INTERVAL
             moved += self._flush(now)
@@ -411,22 +445,30 @@ class SchedulingQueue:
     def next_tick(self) -> float:
         """When ``tick`` may next move a pod; infinity if never."""
         stale = math.nextafter(self._pool.oldest + self.max_in_unschedulable, math.inf)
-        return min(self._backoff.next_completion, max(stale, self._next_flush))
+        retry = self._backoff.completion(first) if (first := self._pool.next_retry) is not None else math.inf
+        return min(self._backoff.next_completion, retry, max(stale, self._next_flush))
 
     # Moving pods
 
-    def _requeue_all(self, pods: list[QueuedPod], event: Event, now: float | None = None) -> int:
+    def _requeue_all(
+        self, pods: list[QueuedPod], event: Event, now: float | None = None, *, full_backoff: bool = False
+    ) -> int:
         moved = 0
         label = event.interest.label
         for queued in pods:
             if self._pool.get(queued.key) is not queued:
                 continue  # A hint has activated it in the meantime.
             strategy = self._interests.strategy(queued, event)
-            if strategy is not Strategy.SKIP:
+            if full_backoff and self._waits_for_backoff(queued, strategy, self._clock()):
+                self._pool.retry_after_backoff(queued)
+            elif strategy is not Strategy.SKIP:
                 self._pool.remove(queued.key)
                 moved += self._requeue(queued, strategy, label, now) in _MOVED
         self._in_flight.record(event)
         return moved
+
+    def _waits_for_backoff(self, queued: QueuedPod, strategy: Strategy, now: float) -> bool:
+        return strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(queued, now)
 
     def _update_events(self, old: Pod, new: Pod) -> list[Event]:
         resource = ASSIGNED_POD if new.node_name else self._release.own_pod_event
@@ -466,6 +508,7 @@ class SchedulingQueue:
         if not new:
             self._pool.remove(key)
             self._backoff.remove(key)
+        queued.activated = False
         self._active.push(queued)
         self.counters.count_incoming("active", event)
         if queued.attempts or queued.moves:
@@ -477,6 +520,7 @@ class SchedulingQueue:
         if self._pop_from_backoff and not self._gates.check(queued):
             return self._to_pool(queued, event)
         self._pool.remove(queued.key)
+        queued.activated = False
         self._backoff.push(queued)
         self.counters.count_incoming("backoff", event)
         queued.moved(self._clock(), Place.BACKOFF, event)
@@ -551,6 +595,12 @@ class SchedulingQueue:
     def in_flight_events(self) -> Counter[str]:
         """Return the number of stored events for pods in flight, by label."""
         return self._in_flight.events()
+
+    def retried_by(self, queued: QueuedPod) -> float:
+        """Return when a rejected pod is retried at the latest."""
+        if self._pool.is_retried(queued):
+            return self._backoff.completion(queued)
+        return queued.timestamp + self.max_in_unschedulable
 
     def backoff_ends(self, queued: QueuedPod) -> float:
         """Return when a pod's backoff ends; minus infinity if it has none."""

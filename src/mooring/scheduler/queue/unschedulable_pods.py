@@ -27,6 +27,10 @@ def _last_attempt(queued: QueuedPod) -> float:
     return max(queued.timestamp, queued.flush_timestamp)
 
 
+def _backoff_end(queued: QueuedPod) -> float:
+    return queued.backoff_expiration or 0.0
+
+
 class UnschedulablePods:
     """The pods that were rejected or are gated."""
 
@@ -38,6 +42,8 @@ class UnschedulablePods:
         #: Gating plugin -> pods.
         self._gated: dict[str, _Bucket] = {}
         self._by_age = LazyHeap(_last_attempt)
+        #: Those that are retried when their backoff ends, if no event requeues them before.
+        self._retries = LazyHeap(_backoff_end)
         #: How many pods are gated.
         self.gated = 0
 
@@ -46,6 +52,7 @@ class UnschedulablePods:
         existing = self.pods.get(queued.key)
         if existing is not None:
             self._remove_from_index(*existing)
+            self._retries.remove(queued.key)
         if queued.gating_plugin:
             labels: tuple[_Label, ...] = (("", queued.gating_plugin),)
             self.gated += 1
@@ -64,7 +71,21 @@ class UnschedulablePods:
             return None
         self._remove_from_index(*existing)
         self._by_age.remove(key)
+        self._retries.remove(key)
         return existing[0]
+
+    def retry_after_backoff(self, queued: QueuedPod) -> None:
+        """Let `next_retry` return a pod, which backs off, until it is removed."""
+        self._retries.push(queued)
+
+    def is_retried(self, queued: QueuedPod) -> bool:
+        """Return whether `next_retry` returns a pod when its turn comes."""
+        return self._retries.get(queued.key) is queued
+
+    @property
+    def next_retry(self) -> QueuedPod | None:
+        """The pod whose backoff ends first among those that are retried then; None if there are none."""
+        return self._retries.peek()
 
     def _bucket(self, label: _Label) -> _Bucket:
         profile, plugin = label
