@@ -33,12 +33,13 @@ class StreamedResponse:
     """A response as it arrives."""
 
     __slots__ = (
-        "_connection", "_error", "_heard", "_idle", "_parts", "_timer", "_waiter", "begun", "ended", "headers",
+        "_connection", "_error", "_heard", "_idle", "_loop", "_parts", "_timer", "_waiter", "begun", "ended", "headers",
         "is_whole", "size", "status",
     )  # fmt: skip
 
     def __init__(self, connection: "Http1Stream", idle: float | None) -> None:
         self._connection = connection
+        self._loop = asyncio.get_running_loop()
         #: The longest wait for data in seconds.
         self._idle = idle
         self._heard = 0.0
@@ -95,12 +96,14 @@ class StreamedResponse:
     def end(self) -> None:
         """Note that the body is complete."""
         self.ended = True
+        self._stop_timer()
         self.wake()
 
     def fail(self, error: Exception) -> None:
         """End the response with an error, if it has not ended."""
         if not self.ended and self._error is None:
             self._error = error
+            self._stop_timer()
             self.wake()
 
     def heard(self, now: float) -> None:
@@ -123,26 +126,34 @@ class StreamedResponse:
         """Wait until there is data, the end or an error."""
         if self._error is not None:
             raise self._error
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         self._waiter = loop.create_future()
         if self._idle is not None:
             self._heard = loop.time()
-            self._timer = loop.call_later(self._idle, self._check_idle, loop, self._idle)
+            if self._timer is None:  # one for many waits: there is one for each event of a watch
+                self._timer = loop.call_later(self._idle, self._check_idle, self._idle)
         try:
             await self._waiter
         finally:
             self._waiter = None
-            if self._timer is not None:
-                self._timer.cancel()
         if self._error is not None:
             raise self._error
 
-    def _check_idle(self, loop: asyncio.AbstractEventLoop, idle: float) -> None:
-        left = self._heard + idle - loop.time()
-        if left > 0:  # the reader waits for the whole body, and data has arrived meanwhile
-            self._timer = loop.call_later(left, self._check_idle, loop, idle)
+    def _check_idle(self, idle: float) -> None:
+        """Fail if the reader has waited for too long. It does not wait while it handles data."""
+        self._timer = None
+        if self._waiter is None:
+            return
+        left = self._heard + idle - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._check_idle, idle)
         else:
             self.fail(BrokenResponse("timed out"))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class Http1Stream(asyncio.Protocol):
