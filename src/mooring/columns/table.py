@@ -149,7 +149,8 @@ class NodeTable:
         row = self.row_of[node.name]
         info = self.nodes[row]
         old = info.node
-        if old.spec == node.spec and old.status == node.status and _same_metadata(old, node):
+        same_metadata = old.labels == node.labels and old.annotations == node.annotations
+        if old.spec == node.spec and old.status == node.status and same_metadata:
             assign(info, "node", node)  # a heartbeat: no column changes
             return
         moved = old.labels != node.labels
@@ -596,7 +597,3 @@ class NodeTable:
     def check(self) -> list[str]:
         """Return the differences from a table built from scratch. Any difference is a bug."""
         return differences(self, self.rebuilt())
-
-
-def _same_metadata(old: Node, new: Node) -> bool:
-    return old.labels == new.labels and old.annotations == new.annotations

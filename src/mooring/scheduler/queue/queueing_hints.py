@@ -80,6 +80,9 @@ class Interests:
         self._counters = counters
         self._on_error = on_error
         self._cached: dict[tuple[str, int], Interest] = {}
+        self._own_pod_event = release.own_pod_event
+        # As upstream, the actions of an update always count pod-level requests.
+        self._rules = RequestRules.of(release)._replace(pod_level=True)
 
     def of(self, resource: str, action: ActionType) -> Interest:
         """Return the plugins that registered for an event; computed once for each kind of event."""
@@ -88,6 +91,15 @@ class Interests:
         if cached is None:
             cached = self._cached[key] = self._find(resource, action)
         return cached
+
+    def events_of_update(self, old: Pod, new: Pod) -> list[Event]:
+        """Return the events of a pod that was updated."""
+        resource = ASSIGNED_POD if new.node_name else self._own_pod_event
+        return [Event(self.of(resource, action), old, new) for action in self.update_actions(old, new)]
+
+    def update_actions(self, old: Pod, new: Pod) -> tuple[ActionType, ...]:
+        """Return the actions of a pod's update."""
+        return pod_update_actions(old, new, self._rules)
 
     def wildcard(self, label: str) -> Interest:
         """Return the interest of an event that requeues pods regardless of the plugin that rejected them."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mooring.api.pod import Pod
-from mooring.api.resources import RequestRules
 from mooring.api.scheduling import native_group_key
 from mooring.framework.events import ActionType
 from mooring.releases import NEWEST, Release
@@ -40,7 +39,6 @@ from mooring.scheduler.queue.queueing_hints import (
     HintMap,
     Interests,
     Strategy,
-    pod_update_actions,
 )
 from mooring.scheduler.queue.unschedulable_pods import Gates, PreEnqueueMap, UnschedulablePods
 
@@ -84,8 +82,6 @@ class SchedulingQueue:
         ``release`` is the release of kube-scheduler to emulate.
         """
         self._release = release
-        # As upstream, the actions of an update always count pod-level requests.
-        self._rules = RequestRules.of(release)._replace(pod_level=True)
         self._clock = clock
         self._on_error = on_error
         self._pop_from_backoff = pop_from_backoff
@@ -155,7 +151,7 @@ class SchedulingQueue:
         flight = self._in_flight.get(new.uid)
         if flight is not None:
             flight.gone = flight.gone or bool(new.node_name)
-            for event in self._update_events(old, new):
+            for event in self._interests.events_of_update(old, new):
                 self._in_flight.record(event)
             return
         key = new.key
@@ -167,7 +163,7 @@ class SchedulingQueue:
             self._backoff.reorder(queued)
         elif (queued := self._pool.get(key)) is not None:
             self._replace(queued, new)
-            self._update_in_pool(queued, self._update_events(old, new))
+            self._update_in_pool(queued, self._interests.events_of_update(old, new))
         else:
             self._to_active(QueuedPod.new(new, self._clock()), self._release.unknown_pod_event)
 
@@ -399,9 +395,8 @@ class SchedulingQueue:
 
     def assigned_pod_updated(self, old: Pod, new: Pod) -> int:
         """Handle an update of a pod with a node."""
-        return sum(
-            self.on_event(ASSIGNED_POD, action, old, new) for action in pod_update_actions(old, new, self._rules)
-        )
+        actions = self._interests.update_actions(old, new)
+        return sum(self.on_event(ASSIGNED_POD, action, old, new) for action in actions)
 
     def assigned_pod_deleted(self, pod: Pod, *, only: Callable[[Pod], bool] | None = None) -> int:
         """Handle a pod that no longer uses its node: deleted, or no longer assumed or nominated."""
@@ -469,13 +464,6 @@ class SchedulingQueue:
 
     def _waits_for_backoff(self, queued: QueuedPod, strategy: Strategy, now: float) -> bool:
         return strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(queued, now)
-
-    def _update_events(self, old: Pod, new: Pod) -> list[Event]:
-        resource = ASSIGNED_POD if new.node_name else self._release.own_pod_event
-        return [
-            Event(self._interests.of(resource, action), old, new)
-            for action in pod_update_actions(old, new, self._rules)
-        ]
 
     def _update_in_pool(self, queued: QueuedPod, events: list[Event]) -> None:
         for event in events:
